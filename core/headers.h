@@ -1,0 +1,98 @@
+/* headers.h - an ordered list of header lines, as parsed or as edited.
+ *
+ * Names and values are borrowed from the message they were parsed from or from the arena they were copied into;
+ * the list itself grows in an arena. Nothing here allocates from the heap.
+ * Thread: one per list. */
+#pragma once
+
+#include <stdint.h>
+
+#include "mem.h"
+
+/** Names the gateway itself looks at. A line's id is found once, when it is parsed or added. */
+#define MG_HEADER_MAP(X)                              \
+  X(HOST, "host")                                     \
+  X(CONNECTION, "connection")                         \
+  X(KEEP_ALIVE, "keep-alive")                         \
+  X(PROXY_CONNECTION, "proxy-connection")             \
+  X(PROXY_AUTHORIZATION, "proxy-authorization")       \
+  X(UPGRADE, "upgrade")                               \
+  X(TE, "te")                                         \
+  X(TRAILER, "trailer")                               \
+  X(TRANSFER_ENCODING, "transfer-encoding")           \
+  X(CONTENT_LENGTH, "content-length")                 \
+  X(EXPECT, "expect")                                 \
+  X(FORWARDED, "forwarded")                           \
+  X(X_FORWARDED, "x-forwarded-*")                     \
+  X(X_FORWARDED_FOR, "x-forwarded-for")               \
+  X(X_FORWARDED_PROTO, "x-forwarded-proto")           \
+  X(X_FORWARDED_HOST, "x-forwarded-host")             \
+  X(X_FORWARDED_PORT, "x-forwarded-port")             \
+  X(X_FORWARDED_SERVER, "x-forwarded-server")         \
+  X(X_REAL_IP, "x-real-ip")                           \
+  X(CLAIM, "x-client-ip and its like")                \
+  X(CONTENT_TYPE, "content-type")                     \
+  X(DATE, "date")                                     \
+  X(SERVER, "server")
+
+enum mg_header_id {
+  MG_H_OTHER,
+#define X(id, name) MG_H_##id,
+  MG_HEADER_MAP(X)
+#undef X
+  MG_H_COUNT
+};
+
+enum { MG_HEADER_GONE = 1 }; /* flag: removed, kept in place so that indexes and raw runs stay valid */
+
+struct mg_header {
+  const char *name;
+  const char *value;
+  uint32_t value_len;
+  uint16_t name_len;
+  uint8_t id;    /* enum mg_header_id */
+  uint8_t flags; /* MG_HEADER_GONE */
+};
+
+struct mg_headers {
+  struct mg_header *items; /* in the arena */
+  struct mg_arena *arena;  /* borrowed */
+  uint32_t present;        /* bit MG_H_x is set when a line with that id was ever added; a hint, never cleared */
+  uint16_t count;
+  uint16_t capacity;
+};
+
+/** The id of a name in any case; MG_H_OTHER for names the gateway has no interest in.
+ * X-Forwarded-*, also with '_' for either '-', maps to MG_H_X_FORWARDED unless it is one of the exact names;
+ * X-Client-IP, True-Client-IP, X-Cluster-Client-IP, X-Original-URL, X-Rewrite-URL (and with '_') to MG_H_CLAIM. */
+enum mg_header_id mg_header_id(const char *name, size_t len);
+
+/** An empty list that grows in arena (borrowed for the list's life). */
+void mg_headers_init(struct mg_headers *list, struct mg_arena *arena);
+
+/** Appends a line; borrows name and value. 0, or MG_ENOMEM when the arena is full. */
+int mg_headers_push(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id);
+
+/** The first line of that name at or after index *from that is not gone; NULL if none. *from moves behind it. */
+const struct mg_header *mg_headers_next(const struct mg_headers *list, struct mg_str name, unsigned *from);
+
+/** The first line with a known id, or NULL. */
+const struct mg_header *mg_headers_get(const struct mg_headers *list, enum mg_header_id id);
+
+/** Appends a line, copying name and value into the arena. 0 or MG_ENOMEM. */
+int mg_headers_add(struct mg_headers *list, struct mg_str name, struct mg_str value);
+
+/** Replaces all lines of that name by one, in the place of the first (or at the end); copies. 0 or MG_ENOMEM. */
+int mg_headers_set(struct mg_headers *list, struct mg_str name, struct mg_str value);
+
+/** Marks all lines of that name as gone. Returns how many there were. */
+unsigned mg_headers_remove(struct mg_headers *list, struct mg_str name);
+
+/** True if name is an HTTP token (RFC 9110, 5.6.2) of 1 to 256 bytes. */
+bool mg_header_name_ok(struct mg_str name);
+
+/** True if value holds no C0 control but TAB, no DEL (RFC 9110, 5.5). */
+bool mg_header_value_ok(struct mg_str value);
+
+/** True if the comma list in value holds token (compared without case, RFC 9110, 5.6.1). */
+bool mg_header_list_has(struct mg_str value, struct mg_str token);

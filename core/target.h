@@ -1,0 +1,29 @@
+/* target.h - what a request target means: path, query, host; refused where two readers could disagree.
+ * Pure. Thread: any. */
+#pragma once
+
+#include "err.h"
+#include "mem.h"
+
+struct mg_target_parts {
+  struct mg_str raw_path; /* as sent, "/" at least; borrowed from the target. "*" for OPTIONS * */
+  struct mg_str path;     /* percent-decoded once, %2F kept as sent; borrowed from raw_path where nothing was decoded, else in the arena */
+  struct mg_str query;    /* raw, without '?'; empty if none */
+  bool has_query;
+};
+
+/** Splits an origin-form target and decodes its path. Refuses what REFERENCE calls ambiguous (dot segments also before ';',
+ * backslash, control characters, an escape that is still one after decoding) with MG_EBADPATH, and %2F with
+ * MG_EBADPATH when refuse_encoded_slash. A malformed escape is kept as it is. 0, MG_EBADPATH or MG_ENOMEM. */
+int mg_target_split(struct mg_target_parts *parts, struct mg_str target, struct mg_arena *arena, bool refuse_encoded_slash);
+
+/** Percent-encodes a decoded path for a request line: everything but unreserved, sub-delims, ':', '@' and '/'
+ * (RFC 3986, 3.3), keeping a literal "%2F" as it is. The result lives in the arena; ptr is NULL when it is full. */
+struct mg_str mg_path_encode(struct mg_str path, struct mg_arena *arena);
+
+/** The value of a query parameter, decoded into the arena ('+' is a blank); false when it is not there.
+ * A bare name has an empty value. */
+bool mg_query_get(struct mg_str query, struct mg_str name, struct mg_arena *arena, struct mg_str *value);
+
+/** True if authority is host [":" port] as RFC 9110, 7.2 and RFC 3986, 3.2.2 allow; fills host without port, port as text. */
+bool mg_authority_split(struct mg_str authority, struct mg_str *host, struct mg_str *port);
