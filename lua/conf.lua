@@ -1,0 +1,70 @@
+--- conf.lua - from routes.yaml or routes.lua and server.yaml to one canonical configuration.
+--
+-- Owns: the order of loading, what a load needs from disk, the meaning of a whole file (references between routes).
+-- May call: yaml, schema, routes_conf, server_conf, filter_loader.   Never: print, keep state between loads.
+--
+-- The canonical configuration is plain data: it survives JSON, and the builder and every worker compile the same one.
+-- Lists are in file order, durations are milliseconds, sizes are bytes, defaults are filled in, what is absent is nil.
+--
+--   config = {
+--     version = "text" | nil,
+--     file    = "routes.yaml",              -- as the user named it, for messages
+--     script  = "/abs/routes.lua" | nil,    -- set for a Lua routes file; its functions are fetched by running it again
+--     functions = { { "routes", 1, "match", 2 }, ... },  -- where in that file's table each function stands
+--     search  = { "/usr/share/lua/5.1/?.lua", ... },     -- where modules of LuaRocks trees are looked for
+--     filter_files = { tenant = "/abs/filters/tenant.lua", SetStatus = "embedded:filters/SetStatus.lua" },
+--     opaques = { leaf, ... },              -- every leaf of kind "opaque", in the order of their index (1-based here)
+--     global_filters = { filter, ... },
+--     unrouted = { journal = journal } | nil,
+--     routes = { {
+--       id = "api", path = "routes[0]", line = 3, column = 5,      -- line and column are nil for a Lua file
+--       match = tree | nil,                                        -- nil never matches
+--       filters = { filter, ... },                                 -- the route's own, without the global ones
+--       upstream = upstream | nil,
+--       journal = journal,
+--     }, ... },
+--   }
+--
+--   filter = {
+--     name = "tenant",                      -- "<function>" for a function in a Lua file
+--     ["function"] = 1 | nil,               -- then: index into config.functions
+--     conf = { ... },                       -- its options, checked against its schema, defaults filled in
+--     on_error = "fail" | "continue",
+--     id = "text" | nil,
+--     path = "routes[0].filters[1]", line = 9, column = 9,
+--   }
+--   A filter's module comes from the loader: loader:module(filter) -> module table, or nil and a message.
+--
+--   tree = { op = "and" | "or" | "not", tree, ... }                -- "not" has one child, the others at least one
+--        | { predicate = "PathPrefix", kind = "prefix", value = "/api" }
+--   kinds: path value · prefix value · segments value · host value (lower case) · method value · header name value ·
+--          has_header name · opaque index (0-based, as core/routes.h counts; config.opaques[index + 1] is the leaf with
+--          what the predicate was given: ["function"] = n, or its parameters). Header names are lower case.
+--   Host and Method with several values are an "or" of leaves, several keys in one map or items of a list an "and".
+--
+--   upstream = {
+--     strategy = "ROUND_ROBIN" | "LEAST_REQUESTS" | "CONSISTENT_HASH",
+--     hash_on = { header = "x-user" } | { cookie = ... } | { query = ... } | { client_address = true } | nil,
+--     host = "client" | "target",
+--     targets = { { url = "http://a:81/v1", key = "a:81" | "[::1]:80" | "unix:/path", authority = "a:81",
+--                   path_prefix = "/v1" | "", weight = 1 }, ... },   -- key names the pool; port 80 is explicit in it
+--     timeouts = { connect = 5000, read = 30000 },
+--     retries = 0,
+--     max_connections = number | nil, max_queue_size = number | nil,  -- per target; nil: proxy.* of server.yaml
+--     health_check = { path = "/health", interval = 10000, rise = 2, fall = 2, override = "NONE" } | nil,
+--     passive_health = { failures = 5, within = 10000, down_for = 10000 } | nil,
+--     slow_start = 0,
+--     fallback = "route id" | nil,
+--   }
+--
+--   journal = { request = direction, response = direction }
+--   direction = { level = "NONE" | "METADATA" | "HEADERS" | "FULL",
+--                 overrides = { { first = 500, last = 599, level = "FULL" }, ... } }
+--
+-- Settings (server.yaml) are a flat map from the keys of core/settings.h and of the sections behind them to numbers,
+-- booleans, strings or lists: settings["server.idle_timeout"] = 30000.
+
+local conf = {}
+
+
+return conf
