@@ -19,7 +19,8 @@ struct mg_bundle_cursor {
 
 /** Starts reading; false when bytes is not a bundle of this version. */
 bool mg_bundle_open(struct mg_bundle_cursor *cursor, struct mg_str bytes);
-/** The next section; both texts are borrowed from the bundle. False at the end. *whole becomes false when it is cut short. */
+/** The next section; both texts are borrowed from the bundle. False at the end, and where the bundle is cut short or
+ * malformed; *whole is set by every call and tells the two apart. */
 bool mg_bundle_next(struct mg_bundle_cursor *cursor, struct mg_str *name, struct mg_str *bytes, bool *whole);
 /** The first section of that name; empty with ptr NULL when there is none. */
 struct mg_str mg_bundle_section(struct mg_str bundle, struct mg_str name);

@@ -1,0 +1,82 @@
+/* settings.c - one struct of settings, filled by key from the table in settings.h.
+ * Owns: nothing.   May call: mem, forward (network parsing), libc.   Never: read files, guess a unit.
+ * Thread: any; one per struct. */
+#include "settings.h"
+
+#include <string.h>
+
+#include "mem.h"
+
+enum value_type { TYPE_TEXT, TYPE_NUMBER, TYPE_MS, TYPE_BYTES, TYPE_FLAG };
+
+static const struct field {
+  const char *key;
+  size_t offset;
+  enum value_type type;
+} fields[] = {
+#define X(type, field, key, value) {key, offsetof(struct mg_settings, field), TYPE_##type},
+    MG_SETTINGS_MAP(X)
+#undef X
+};
+
+void mg_settings_defaults(struct mg_settings *settings)
+{
+  *settings = (struct mg_settings){
+#define X(type, field, key, value) .field = value,
+      MG_SETTINGS_MAP(X)
+#undef X
+  };
+}
+
+static bool read_number(struct mg_str text, uint64_t *number)
+{
+  uint64_t sum = 0;
+  if (!text.len) return false;
+  for (size_t i = 0; i < text.len; i++) {
+    unsigned digit = (unsigned)(text.ptr[i] - '0');
+    if (digit > 9 || __builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, digit, &sum)) return false;
+  }
+  *number = sum;
+  return true;
+}
+
+static bool read_flag(struct mg_str text, bool *flag)
+{
+  *flag = mg_str_equal(text, MG_STR("true"));
+  return *flag || mg_str_equal(text, MG_STR("false"));
+}
+
+static bool read_text(struct mg_str text, char out[256])
+{
+  if (text.len > 255 || memchr(text.ptr, '\0', text.len)) return false;
+  memcpy(out, text.ptr, text.len);
+  out[text.len] = '\0';
+  return true;
+}
+
+static bool add_trusted(struct mg_settings *settings, struct mg_str text)
+{
+  if (settings->trusted_count == MG_TRUSTED_MAX) return false;
+  if (!mg_network_parse(text, &settings->trusted[settings->trusted_count])) return false;
+  settings->trusted_count++;
+  return true;
+}
+
+bool mg_settings_set(struct mg_settings *settings, const char *key, size_t key_len, const char *value, size_t value_len)
+{
+  struct mg_str name = mg_str(key, key_len), text = mg_str(value, value_len);
+  if (mg_str_equal(name, MG_STR("limits.trusted_proxies"))) return add_trusted(settings, text);
+  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+    const struct field *field = &fields[i];
+    if (!mg_str_equal(name, mg_str(field->key, strlen(field->key)))) continue;
+    void *place = (char *)settings + field->offset;
+    switch (field->type) {
+      case TYPE_TEXT: return read_text(text, place);
+      case TYPE_FLAG: return read_flag(text, place);
+      case TYPE_NUMBER:
+      case TYPE_MS:
+      case TYPE_BYTES: return read_number(text, place);
+    }
+  }
+  return false;
+}
