@@ -280,7 +280,9 @@ function Gateway:leaked()
     grown = nil
     for pid, count in pairs(self:descriptors()) do
       local before = self.baseline[pid]
-      if before and count > before then grown = ("worker %d: %d descriptors, %d at start"):format(pid, count, before) end
+      if before and count > before then
+        grown = ("worker %d: %d descriptors, %d at start"):format(pid, count, before)
+      end
     end
     return not grown
   end, 5)

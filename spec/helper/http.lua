@@ -1,4 +1,4 @@
--- spec/helper/http.lua - reads requests and answers off a raw stream, strictly enough to notice what is wrong with them.
+-- spec/helper/http.lua - reads requests and answers off a raw stream, strictly enough to notice what is wrong in them.
 -- Owns: nothing.   Never: repair a message; a body that ended early says complete = false.
 local http = {}
 

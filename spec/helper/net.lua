@@ -35,7 +35,7 @@ local function is_in(list, sock)
 end
 
 
--- Waits once for anything that a task or the foreground (its wait, may be nil) needs, then runs the tasks that may go on.
+-- Waits once for what the tasks or the foreground (its wait, may be nil) need, then runs the tasks that may go on.
 local function step(foreground, longest)
   local reads, writes, until_time = {}, {}, socket.gettime() + longest
   local function add(wait)
@@ -217,13 +217,12 @@ end
 
 -- Takes everything until the peer closes; the bytes, and "closed" or "timeout".
 function Stream:take_all(seconds)
-  local pieces, deadline, outcome = {}, socket.gettime() + (seconds or net.timeout), nil
-  repeat
+  local pieces, deadline = {}, socket.gettime() + (seconds or net.timeout)
+  while true do
     pieces[#pieces + 1], self.buffer = self.buffer, ""
     local ok, err = self:fill(math.max(0, deadline - socket.gettime()))
-    outcome = not ok and err or nil
-  until outcome
-  return table.concat(pieces), outcome
+    if not ok then return table.concat(pieces), err end
+  end
 end
 
 
