@@ -1,6 +1,6 @@
 /* bundle.c - reading the sections of bundle.h.
- * Owns: nothing; every result is borrowed from the bundle.   May call: mem.   Never: trust a length it has not compared.
- * Thread: any. */
+ * Owns: nothing; every result is borrowed from the bundle.   May call: mem.
+ * Never: trust a length it has not compared.   Thread: any. */
 #include "bundle.h"
 
 #include <string.h>

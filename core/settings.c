@@ -71,11 +71,14 @@ bool mg_settings_set(struct mg_settings *settings, const char *key, size_t key_l
     if (!mg_str_equal(name, mg_str(field->key, strlen(field->key)))) continue;
     void *place = (char *)settings + field->offset;
     switch (field->type) {
-      case TYPE_TEXT: return read_text(text, place);
-      case TYPE_FLAG: return read_flag(text, place);
-      case TYPE_NUMBER:
-      case TYPE_MS:
-      case TYPE_BYTES: return read_number(text, place);
+    case TYPE_TEXT:
+      return read_text(text, place);
+    case TYPE_FLAG:
+      return read_flag(text, place);
+    case TYPE_NUMBER:
+    case TYPE_MS:
+    case TYPE_BYTES:
+      return read_number(text, place);
     }
   }
   return false;

@@ -27,7 +27,8 @@ struct layout {
   uint64_t magic;
   uint64_t size; /* of this struct: two builds that disagree do not share */
   uint32_t target_count;
-  _Atomic uint32_t slots[TARGET_SLOTS]; /* target number + 1, 0 for empty; stored with release once the key is written */
+  _Atomic uint32_t
+      slots[TARGET_SLOTS]; /* target number + 1, 0 for empty; stored with release once the key is written */
   struct mg_worker_cell workers[MG_WORKERS_MAX];
   struct mg_target_cell targets[TARGETS_MAX];
 };
@@ -143,12 +144,14 @@ typedef uint64_t __attribute__((may_alias)) word;
 void mg_target_publish(struct mg_target_cell *cell, const struct sockaddr_storage *addresses, unsigned count)
 {
   if (count > MG_TARGET_ADDRESSES_MAX) count = MG_TARGET_ADDRESSES_MAX;
-  uint32_t version = atomic_load_explicit(&cell->version, memory_order_relaxed) | 1; /* a writer that died left it odd */
+  uint32_t version =
+      atomic_load_explicit(&cell->version, memory_order_relaxed) | 1; /* a writer that died left it odd */
   atomic_store_explicit(&cell->version, version, memory_order_relaxed);
   __atomic_store_n(&cell->address_count, count, __ATOMIC_RELEASE);
   const word *from = (const word *)(const void *)addresses;
   word *to = (word *)(void *)cell->addresses;
-  for (size_t i = 0; i < count * sizeof *addresses / sizeof(word); i++) __atomic_store_n(&to[i], from[i], __ATOMIC_RELEASE);
+  for (size_t i = 0; i < count * sizeof *addresses / sizeof(word); i++)
+    __atomic_store_n(&to[i], from[i], __ATOMIC_RELEASE);
   atomic_store_explicit(&cell->version, version + 1, memory_order_release);
 }
 
@@ -160,7 +163,8 @@ unsigned mg_target_addresses(const struct mg_target_cell *cell, struct sockaddr_
     uint32_t version = atomic_load_explicit(&cell->version, memory_order_acquire);
     unsigned count = __atomic_load_n(&cell->address_count, __ATOMIC_ACQUIRE);
     if (version % 2 == 0 && count <= MG_TARGET_ADDRESSES_MAX) {
-      for (size_t i = 0; i < count * sizeof *out / sizeof(word); i++) to[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
+      for (size_t i = 0; i < count * sizeof *out / sizeof(word); i++)
+        to[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
       if (atomic_load_explicit(&cell->version, memory_order_relaxed) == version) return count;
     }
     sched_yield(); /* the master was interrupted while writing */
