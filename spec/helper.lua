@@ -92,6 +92,24 @@ function helper.builtin_origin()
 end
 
 
+-- Runs wrk with 16 connections against url for seconds; :finish() ends it and gives { requests, bad, errors, text }.
+function helper.load(url, seconds)
+  local child = helper.spawn { "wrk", "-t1", "-c16", "-d" .. seconds .. "s", "--timeout", "5s", url }
+  local load = {}
+  function load.finish()
+    helper.eventually(function() return child:poll() end, seconds + 20, "wrk to end")
+    local text, errors = child:output(), 0
+    for number in (text:match("Socket errors: ([^\n]*)") or ""):gmatch("%d+") do errors = errors + tonumber(number) end
+    return {
+      requests = tonumber(text:match("(%d+) requests in") or 0),
+      bad = tonumber(text:match("Non%-2xx or 3xx responses: (%d+)") or 0),
+      errors = errors, text = text,
+    }
+  end
+  return load
+end
+
+
 -- ---- scripted upstreams ----
 
 local function serve(origin, stream, handler, options)

@@ -1,5 +1,5 @@
 -- spec/e2e/strictness_spec.lua - the HTTP rules that two readers could read differently, a row for each.
--- Requests: what has to be refused never reaches the upstream, and the connection closes; what has to pass arrives clean.
+-- Requests: what has to be refused never reaches the upstream, and the connection closes; the rest arrives clean.
 -- Answers: what an upstream may not say becomes a 502 or a connection that is visibly cut.
 local h = require "spec.helper"
 
@@ -110,7 +110,7 @@ local REFUSED = {
   { "another expectation", head("Expect: miracles"), 417 },
 }
 
--- { what, bytes of the body, after CHUNKED }: the head may have gone out, so what counts is that the request never looks
+-- { what, bytes of the body, after CHUNKED }: the head may be out already, so what counts is that it never looks
 -- complete upstream and that nothing behind it is read as a request.
 local BAD_CHUNKS = {
   { "a size that is no number", "x\r\n" },
