@@ -2,36 +2,12 @@
  * Pure. Thread: any. */
 #pragma once
 
+#include "address.h"
 #include "http1.h"
 
-struct mg_address {
-  uint8_t bytes[16]; /* IPv4 as ::ffff:a.b.c.d */
-  char text[46];     /* canonical text, IPv4 in dotted form; empty when unknown (unix socket) */
-  uint8_t text_len;
-  bool v4;
-};
-
-struct mg_network { /* one entry of limits.trusted_proxies */
-  uint8_t bytes[16];
-  uint8_t prefix; /* of the 128-bit form */
-};
-
-enum mg_client_source { MG_CLIENT_SOCKET, MG_CLIENT_X_FORWARDED_FOR, MG_CLIENT_X_REAL_IP, MG_CLIENT_UNKNOWN };
-
-/** Parses an IP literal (brackets and zone refused). */
-bool mg_address_parse(struct mg_str text, struct mg_address *address);
-/** Parses an address or CIDR. */
-bool mg_network_parse(struct mg_str text, struct mg_network *network);
-bool mg_network_has(const struct mg_network *network, const struct mg_address *address);
-
-/** The client's address by the trusted_proxies walk: only for a trusted peer, X-Forwarded-For lines joined, right to left
- * to the first untrusted entry; every entry must be an IP literal. */
-enum mg_client_source mg_client_address(const struct mg_headers *headers, const struct mg_address *peer,
-                                        const struct mg_network *trusted, unsigned trusted_count,
-                                        struct mg_address *client);
-
 /** Marks as gone what must not pass from client to routes and upstream: hop-by-hop lines and those that Connection
- * nominates (never Host, Content-Length, Transfer-Encoding), and for an untrusted peer every forwarding claim.
+ * nominates (never Host, Content-Length, Transfer-Encoding, nor a trusted peer's forwarding claims, whose loss would
+ * make the peer the client: CVE-2022-31813), and for an untrusted peer every forwarding claim.
  * Framing lines stay in the list; the head writer leaves them out and writes its own. */
 void mg_request_sanitise(struct mg_request_head *head, bool peer_trusted);
 
@@ -48,7 +24,7 @@ struct mg_request_out {
   const struct mg_address *peer;   /* appended to X-Forwarded-For */
   struct mg_str original_host;     /* X-Forwarded-Host, -Server and -Port */
   uint16_t listen_port;            /* X-Forwarded-Port where Host has none and the scheme's is not meant: unused if 0 */
-  bool peer_trusted;               /* the -Proto, -Host, -Port, -Server lines of the client stand where they exist */
+  bool peer_trusted;               /* the peer's X-Forwarded lines stand where they exist; lines of filters always do */
   bool upgrade;                    /* write Connection: Upgrade and Upgrade: websocket */
   bool expect;                     /* pass Expect: 100-continue on */
   bool te_trailers;                /* write TE: trailers (with Connection: TE) */
@@ -57,6 +33,7 @@ struct mg_request_out {
 };
 
 /** Writes the head that goes to the upstream, always HTTP/1.1, at most capacity bytes.
+ * Adds X-Forwarded-For, -Proto, -Host, -Port and -Server; neither Via nor Forwarded (README.md, decisions).
  * Returns its length, or -1 when capacity is too small. Untouched runs of the client's lines are copied whole. */
 long mg_request_write(char *out, size_t capacity, const struct mg_request_out *request);
 
@@ -75,6 +52,9 @@ struct mg_response_out {
 
 /** Writes the head that goes to the client. As mg_request_write. */
 long mg_response_write(char *out, size_t capacity, const struct mg_response_out *response);
+
+/** Writes what ends a chunked body: the last chunk, the trailer lines and the empty line. As mg_request_write. */
+long mg_trailers_write(char *out, size_t capacity, const struct mg_headers *trailers);
 
 /** An upper bound for either writer's need, so that one arena block is enough. */
 size_t mg_request_write_bound(const struct mg_request_out *request);

@@ -33,7 +33,8 @@
   X(CLAIM, "x-client-ip and its like")                \
   X(CONTENT_TYPE, "content-type")                     \
   X(DATE, "date")                                     \
-  X(SERVER, "server")
+  X(SERVER, "server")                                 \
+  X(LOOKALIKE, "content_length and transfer_encoding")
 
 enum mg_header_id {
   MG_H_OTHER,
@@ -43,7 +44,11 @@ enum mg_header_id {
   MG_H_COUNT
 };
 
-enum { MG_HEADER_GONE = 1 }; /* flag: removed, kept in place so that indexes and raw runs stay valid */
+enum {
+  MG_HEADER_GONE = 1, /* removed; kept in place so that indexes and raw runs stay valid */
+  MG_HEADER_RAW = 2,  /* name and value lie in memory as the line goes out: name ": " value CR LF */
+  MG_HEADER_OURS = 4  /* put there by mg_headers_add or mg_headers_set, not by the peer */
+};
 
 struct mg_header {
   const char *name;
@@ -51,7 +56,7 @@ struct mg_header {
   uint32_t value_len;
   uint16_t name_len;
   uint8_t id;    /* enum mg_header_id */
-  uint8_t flags; /* MG_HEADER_GONE */
+  uint8_t flags; /* MG_HEADER_GONE and its neighbours */
 };
 
 struct mg_headers {
@@ -62,9 +67,10 @@ struct mg_headers {
   uint16_t capacity;
 };
 
-/** The id of a name in any case; MG_H_OTHER for names the gateway has no interest in.
+/** The id of a name (a token) in any case; MG_H_OTHER for names the gateway has no interest in.
  * X-Forwarded-*, also with '_' for either '-', maps to MG_H_X_FORWARDED unless it is one of the exact names;
- * X-Client-IP, True-Client-IP, X-Cluster-Client-IP, X-Original-URL, X-Rewrite-URL (and with '_') to MG_H_CLAIM. */
+ * X-Client-IP, True-Client-IP, X-Cluster-Client-IP, X-Original-URL, X-Rewrite-URL (and with '_', as is X_Real_IP) to
+ * MG_H_CLAIM. Content_Length and Transfer_Encoding, which CGI-like servers read as the real ones, to MG_H_LOOKALIKE. */
 enum mg_header_id mg_header_id(const char *name, size_t len);
 
 /** An empty list that grows in arena (borrowed for the list's life). */
@@ -96,3 +102,21 @@ bool mg_header_value_ok(struct mg_str value);
 
 /** True if the comma list in value holds token (compared without case, RFC 9110, 5.6.1). */
 bool mg_header_list_has(struct mg_str value, struct mg_str token);
+
+/** tchar of RFC 9110, 5.6.2, indexed by byte. */
+extern const bool mg_token_bytes[256];
+
+/** True if text is a token of any length above 0. */
+bool mg_token_ok(struct mg_str text);
+
+/** Takes the next member, without the blanks around it, off a comma list (RFC 9110, 5.6.1); members may be empty.
+ * Start with *rest as the whole value; false when nothing is left. */
+bool mg_list_next(struct mg_str *rest, struct mg_str *member);
+
+/** text without SP and HTAB at its ends. */
+static inline struct mg_str mg_trim(struct mg_str text)
+{
+  while (text.len && (text.ptr[0] == ' ' || text.ptr[0] == '\t')) text.ptr++, text.len--;
+  while (text.len && (text.ptr[text.len - 1] == ' ' || text.ptr[text.len - 1] == '\t')) text.len--;
+  return text;
+}

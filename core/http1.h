@@ -61,25 +61,28 @@ struct mg_response_head {
   uint8_t framing; /* by RFC 9112, 6.3, with the request's method taken into account */
   uint8_t minor;
   bool keep_alive;     /* whether the connection may be used again after this answer */
-  bool upgrade;        /* a 101 with a well-formed Upgrade and Connection: upgrade */
+  bool upgrade;        /* a 101 to websocket, the one protocol that is ever offered: a 101 without it is MG_EUPSWITCH */
   uint32_t keep_alive_timeout_s; /* Keep-Alive: timeout=N; 0 where absent */
 };
 
 /** Parses one request head at the start of bytes, skipping up to a few empty lines before it (RFC 9112, 2.2).
  * head->headers must have been initialised with the exchange's arena. Checks everything that needs no route: line,
  * names, values, line ends, Host, target form, framing, TRACE and CONNECT, Expect.
- * Returns the number of bytes the head took, 0 when bytes end before the head does, or a negative error. On an error
- * after the request line was read, method, target and minor are filled in as far as they are known. */
+ * Returns the number of bytes the head took, 0 when bytes end before the head does, or a negative error, which a head
+ * that can no longer become good has at once. May be called again with more bytes: it starts afresh. On an error after
+ * the request line was read, method, target and minor are filled in as far as they are known. */
 int mg_request_head_parse(struct mg_request_head *head, const char *bytes, size_t len,
                           const struct mg_head_limits *limits);
 
 /** Parses one response head. method_id is the request's (HEAD has no body). Interim answers (1xx) are returned like
- * others, with framing NONE. Returns as above; every fault is MG_EUPBAD or MG_EUPHEADLARGE. */
+ * others, with framing NONE. A status outside 100 to 599 and a version but 1.0 and 1.1 are faults. Returns as above;
+ * every fault is MG_EUPBAD, MG_EUPHEADLARGE or MG_ENOMEM. */
 int mg_response_head_parse(struct mg_response_head *head, const char *bytes, size_t len, int method_id,
                            const struct mg_head_limits *limits);
 
 /** Looks for the empty line that ends a head, so that a head arriving in pieces is parsed once it is whole.
- * *scanned (0 at first) says how far earlier calls looked. True when the end is there. */
+ * *scanned (0 at first) says how far earlier calls looked. True when the end is there, or a bare LF, for which the parser
+ * has its error. Parse a head on its first bytes, when this says true, and once len reaches head_bytes_max. */
 bool mg_head_complete(const char *bytes, size_t len, size_t *scanned);
 
 /** Decodes a body as it comes. */
@@ -104,7 +107,8 @@ int mg_body_start(struct mg_body_decoder *decoder, enum mg_framing framing, uint
                   struct mg_arena *arena, struct mg_headers *trailers);
 
 /** Decodes as much of bytes as belongs to the message and moves the decoded bytes together at its front.
- * 0, MG_EBADCHUNK or MG_EBADTRAILER (a caller reading an answer turns both into MG_EUPBAD). */
+ * 0, MG_EBADCHUNK, MG_EBADTRAILER (a caller reading an answer turns both into MG_EUPBAD) or MG_ENOMEM; piece then still
+ * says what was decoded before the fault. */
 int mg_body_decode(struct mg_body_decoder *decoder, char *bytes, size_t len, struct mg_body_piece *piece);
 
 /** The peer closed: 0 if that completes the body (CLOSE framing, or already done), MG_ETRUNCATED otherwise. */

@@ -13,8 +13,8 @@ struct mg_target_parts {
 };
 
 /** Splits an origin-form target and decodes its path. Refuses what REFERENCE calls ambiguous (dot segments also before ';',
- * backslash, control characters, an escape that is still one after decoding) with MG_EBADPATH, and %2F with
- * MG_EBADPATH when refuse_encoded_slash. A malformed escape is kept as it is. 0, MG_EBADPATH or MG_ENOMEM. */
+ * backslash, control characters, %2e %2f %25 %5c that are still escapes after decoding, overlong UTF-8) with
+ * MG_EBADPATH, and %2F with MG_EBADPATH when refuse_encoded_slash. A kept %2F ends a segment here. A malformed escape is kept as it is. 0, MG_EBADPATH or MG_ENOMEM. */
 int mg_target_split(struct mg_target_parts *parts, struct mg_str target, struct mg_arena *arena, bool refuse_encoded_slash);
 
 /** Percent-encodes a decoded path for a request line: everything but unreserved, sub-delims, ':', '@' and '/'
@@ -25,5 +25,6 @@ struct mg_str mg_path_encode(struct mg_str path, struct mg_arena *arena);
  * A bare name has an empty value. */
 bool mg_query_get(struct mg_str query, struct mg_str name, struct mg_arena *arena, struct mg_str *value);
 
-/** True if authority is host [":" port] as RFC 9110, 7.2 and RFC 3986, 3.2.2 allow; fills host without port, port as text. */
+/** True if authority is host [":" port] as RFC 9110, 7.2 and RFC 3986, 3.2.2 allow, with neither escapes nor ',' in the
+ * host, and IPv6 the only literal; fills host without port (brackets kept) and port as text, which may be empty. */
 bool mg_authority_split(struct mg_str authority, struct mg_str *host, struct mg_str *port);

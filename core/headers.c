@@ -1,0 +1,292 @@
+/* headers.c - the header list of headers.h and the classes of bytes that headers are made of.
+ * Owns: nothing; lists and copies live in the caller's arena.   May call: mem.   Never: allocate from the heap, parse.
+ * Thread: any, one per list. */
+#include "headers.h"
+
+#include "err.h"
+
+enum { CAPACITY_FIRST = 32, NAME_LEN_MAX = 256 };
+
+/* Eight bytes with letters in lower case. In a token, only letters change under this OR. */
+static inline uint64_t lower_word(const char *bytes)
+{
+  uint64_t word;
+  memcpy(&word, bytes, sizeof word);
+  return word | 0x2020202020202020u;
+}
+
+/* With a literal as the second argument this folds into one or a few wide compares. */
+__attribute__((always_inline)) static inline bool is(const char *name, const char *lower, size_t len)
+{
+  if (len < 8) {
+    for (size_t i = 0; i < len; i++)
+      if ((name[i] | 0x20) != lower[i]) return false;
+    return true;
+  }
+  uint64_t difference = lower_word(name + len - 8) ^ lower_word(lower + len - 8);
+  for (size_t i = 0; i + 8 < len; i += 8) difference |= lower_word(name + i) ^ lower_word(lower + i);
+  return difference == 0;
+}
+
+#define IS(literal) is(name, literal, sizeof(literal) - 1)
+
+/* Comparison in which '_' is as good as '-': what a CGI-like server makes of the name. */
+static bool is_folded(const char *name, size_t len, struct mg_str lower)
+{
+  if (len != lower.len) return false;
+  for (size_t i = 0; i < len; i++) {
+    char c = name[i] == '_' ? '-' : mg_lower(name[i]);
+    if (c != lower.ptr[i]) return false;
+  }
+  return true;
+}
+
+static enum mg_header_id id_of_folded(const char *name, size_t len)
+{
+  static const struct {
+    struct mg_str lower;
+    enum mg_header_id id;
+  } names[] = {
+      {MG_STR("x-real-ip"), MG_H_CLAIM},           {MG_STR("x-client-ip"), MG_H_CLAIM},
+      {MG_STR("true-client-ip"), MG_H_CLAIM},      {MG_STR("x-cluster-client-ip"), MG_H_CLAIM},
+      {MG_STR("x-original-url"), MG_H_CLAIM},      {MG_STR("x-rewrite-url"), MG_H_CLAIM},
+      {MG_STR("content-length"), MG_H_LOOKALIKE},  {MG_STR("transfer-encoding"), MG_H_LOOKALIKE},
+  };
+  static const struct mg_str family = MG_STR("x-forwarded-");
+  if (len >= family.len && is_folded(name, family.len, family)) return MG_H_X_FORWARDED;
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (is_folded(name, len, names[i].lower)) return names[i].id;
+  return MG_H_OTHER;
+}
+
+static enum mg_header_id id_of_short(const char *name, size_t len)
+{
+  switch (len) {
+  case 2: return IS("te") ? MG_H_TE : MG_H_OTHER;
+  case 4: return IS("host") ? MG_H_HOST : IS("date") ? MG_H_DATE : MG_H_OTHER;
+  case 6: return IS("expect") ? MG_H_EXPECT : IS("server") ? MG_H_SERVER : MG_H_OTHER;
+  case 7: return IS("upgrade") ? MG_H_UPGRADE : IS("trailer") ? MG_H_TRAILER : MG_H_OTHER;
+  default: return MG_H_OTHER;
+  }
+}
+
+static enum mg_header_id id_of_long(const char *name, size_t len)
+{
+  switch (len) {
+  case 9: return IS("forwarded") ? MG_H_FORWARDED : IS("x-real-ip") ? MG_H_X_REAL_IP : MG_H_OTHER;
+  case 10: return IS("connection") ? MG_H_CONNECTION : IS("keep-alive") ? MG_H_KEEP_ALIVE : MG_H_OTHER;
+  case 12: return IS("content-type") ? MG_H_CONTENT_TYPE : MG_H_OTHER;
+  case 14: return IS("content-length") ? MG_H_CONTENT_LENGTH : MG_H_OTHER;
+  case 15: return IS("x-forwarded-for") ? MG_H_X_FORWARDED_FOR : MG_H_OTHER;
+  case 16:
+    return IS("x-forwarded-host")   ? MG_H_X_FORWARDED_HOST
+           : IS("x-forwarded-port") ? MG_H_X_FORWARDED_PORT
+           : IS("proxy-connection") ? MG_H_PROXY_CONNECTION
+                                    : MG_H_OTHER;
+  case 17:
+    return IS("transfer-encoding")   ? MG_H_TRANSFER_ENCODING
+           : IS("x-forwarded-proto") ? MG_H_X_FORWARDED_PROTO
+                                     : MG_H_OTHER;
+  case 18: return IS("x-forwarded-server") ? MG_H_X_FORWARDED_SERVER : MG_H_OTHER;
+  case 19: return IS("proxy-authorization") ? MG_H_PROXY_AUTHORIZATION : MG_H_OTHER;
+  default: return MG_H_OTHER;
+  }
+}
+
+enum mg_header_id mg_header_id(const char *name, size_t len)
+{
+  if (len < 8) return id_of_short(name, len);
+  enum mg_header_id id = id_of_long(name, len);
+  if (id != MG_H_OTHER) return id;
+  /* Every family that id_of_folded knows starts with x, t or c, and has a separator at one of these places. */
+  char first = (char)(name[0] | 0x20);
+  if (first == 'x' && (name[1] == '-' || name[1] == '_')) return id_of_folded(name, len);
+  if (first == 't' && (len == 14 || len == 17)) return id_of_folded(name, len);
+  if (first == 'c' && len == 14) return id_of_folded(name, len);
+  return MG_H_OTHER;
+}
+
+void mg_headers_init(struct mg_headers *list, struct mg_arena *arena)
+{
+  *list = (struct mg_headers){.arena = arena};
+}
+
+static int grow(struct mg_headers *list)
+{
+  unsigned capacity = list->capacity ? list->capacity * 2u : CAPACITY_FIRST;
+  if (capacity > UINT16_MAX) return MG_ENOMEM;
+  struct mg_header *items = mg_arena_alloc(list->arena, capacity * sizeof *items);
+  if (!items) return MG_ENOMEM;
+  if (list->count) memcpy(items, list->items, list->count * sizeof *items);
+  list->items = items;
+  list->capacity = (uint16_t)capacity;
+  return 0;
+}
+
+int mg_headers_push(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id)
+{
+  if (list->count == list->capacity) {
+    int err = grow(list);
+    if (err) return err;
+  }
+  list->items[list->count++] = (struct mg_header){
+      .name = name.ptr,
+      .value = value.ptr,
+      .value_len = (uint32_t)value.len,
+      .name_len = (uint16_t)name.len,
+      .id = (uint8_t)id,
+  };
+  list->present |= 1u << id;
+  return 0;
+}
+
+/* Ids that stand for one name each; the others stand for families, and OTHER for everything. */
+static bool is_exact(enum mg_header_id id)
+{
+  return id != MG_H_OTHER && id != MG_H_X_FORWARDED && id != MG_H_CLAIM && id != MG_H_LOOKALIKE;
+}
+
+static bool is_named(const struct mg_header *line, struct mg_str name, enum mg_header_id id)
+{
+  if (line->id != id || line->flags & MG_HEADER_GONE) return false;
+  return is_exact(id) || (line->name_len == name.len && mg_equal_nocase(line->name, name.ptr, name.len));
+}
+
+const struct mg_header *mg_headers_next(const struct mg_headers *list, struct mg_str name, unsigned *from)
+{
+  enum mg_header_id id = mg_header_id(name.ptr, name.len);
+  if (list->present & 1u << id)
+    for (unsigned i = *from; i < list->count; i++)
+      if (is_named(&list->items[i], name, id)) {
+        *from = i + 1;
+        return &list->items[i];
+      }
+  *from = list->count;
+  return NULL;
+}
+
+const struct mg_header *mg_headers_get(const struct mg_headers *list, enum mg_header_id id)
+{
+  if (list->present & 1u << id)
+    for (unsigned i = 0; i < list->count; i++)
+      if (list->items[i].id == id && !(list->items[i].flags & MG_HEADER_GONE)) return &list->items[i];
+  return NULL;
+}
+
+/* Fills line with a copy laid out as it goes out, so that a writer can take it in one piece with its neighbours. */
+static int copy_line(struct mg_headers *list, struct mg_header *line, struct mg_str name, struct mg_str value)
+{
+  if (name.len > UINT16_MAX || value.len > UINT32_MAX) return MG_ENOMEM;
+  char *copy = mg_arena_alloc(list->arena, name.len + value.len + 4);
+  if (!copy) return MG_ENOMEM;
+  memcpy(copy, name.ptr, name.len);
+  memcpy(copy + name.len, ": ", 2);
+  if (value.len) memcpy(copy + name.len + 2, value.ptr, value.len);
+  memcpy(copy + name.len + 2 + value.len, "\r\n", 2);
+  *line = (struct mg_header){
+      .name = copy,
+      .value = copy + name.len + 2,
+      .value_len = (uint32_t)value.len,
+      .name_len = (uint16_t)name.len,
+      .id = (uint8_t)mg_header_id(name.ptr, name.len),
+      .flags = MG_HEADER_RAW | MG_HEADER_OURS,
+  };
+  return 0;
+}
+
+int mg_headers_add(struct mg_headers *list, struct mg_str name, struct mg_str value)
+{
+  struct mg_header line;
+  int err = copy_line(list, &line, name, value);
+  if (!err) err = mg_headers_push(list, name, value, line.id);
+  if (!err) list->items[list->count - 1] = line;
+  return err;
+}
+
+int mg_headers_set(struct mg_headers *list, struct mg_str name, struct mg_str value)
+{
+  unsigned from = 0;
+  const struct mg_header *first = mg_headers_next(list, name, &from);
+  if (!first) return mg_headers_add(list, name, value);
+  struct mg_header line;
+  int err = copy_line(list, &line, name, value);
+  if (err) return err;
+  struct mg_header *place = &list->items[from - 1];
+  mg_headers_remove(list, name);
+  *place = line;
+  return 0;
+}
+
+unsigned mg_headers_remove(struct mg_headers *list, struct mg_str name)
+{
+  unsigned removed = 0, from = 0;
+  while (mg_headers_next(list, name, &from)) {
+    list->items[from - 1].flags |= MG_HEADER_GONE;
+    removed++;
+  }
+  return removed;
+}
+
+/* tchar of RFC 9110, 5.6.2 */
+const bool mg_token_bytes[256] = {
+    ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1,
+    ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1, ['~'] = 1, ['0' ... '9'] = 1, ['A' ... 'Z'] = 1, ['a' ... 'z'] = 1,
+};
+
+bool mg_token_ok(struct mg_str text)
+{
+  bool ok = text.len > 0;
+  for (size_t i = 0; i < text.len; i++) ok &= mg_token_bytes[(unsigned char)text.ptr[i]];
+  return ok;
+}
+
+bool mg_header_name_ok(struct mg_str name)
+{
+  return name.len <= NAME_LEN_MAX && mg_token_ok(name);
+}
+
+static bool byte_ok(unsigned char c)
+{
+  return (c >= 0x20 && c != 0x7f) || c == '\t';
+}
+
+/* True if none of the eight bytes is below 0x20 or 0x7f; a TAB counts as bad here and is sorted out by the caller. */
+static bool word_ok(const char *bytes)
+{
+  const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
+  uint64_t word, del;
+  memcpy(&word, bytes, sizeof word);
+  del = word ^ ones * 0x7f;
+  return ((((word - ones * 0x20) & ~word) | ((del - ones) & ~del)) & highs) == 0;
+}
+
+bool mg_header_value_ok(struct mg_str value)
+{
+  size_t i = 0;
+  for (; i + 8 <= value.len; i += 8) {
+    if (word_ok(value.ptr + i)) continue;
+    for (size_t j = i; j < i + 8; j++)
+      if (!byte_ok((unsigned char)value.ptr[j])) return false;
+  }
+  for (; i < value.len; i++)
+    if (!byte_ok((unsigned char)value.ptr[i])) return false;
+  return true;
+}
+
+bool mg_list_next(struct mg_str *rest, struct mg_str *member)
+{
+  if (!rest->ptr) return false;
+  const char *comma = memchr(rest->ptr, ',', rest->len);
+  *member = comma ? mg_str(rest->ptr, (size_t)(comma - rest->ptr)) : *rest;
+  *rest = comma ? mg_str(comma + 1, rest->len - member->len - 1) : mg_str(NULL, 0);
+  *member = mg_trim(*member);
+  return true;
+}
+
+bool mg_header_list_has(struct mg_str value, struct mg_str token)
+{
+  struct mg_str member;
+  while (mg_list_next(&value, &member))
+    if (mg_str_equal_nocase(member, token)) return true;
+  return false;
+}
