@@ -1,7 +1,7 @@
 --- conf.lua - from routes.yaml or routes.lua and server.yaml to one canonical configuration.
 --
 -- Owns: the order of loading, what a load needs from disk, the meaning of a whole file (references between routes).
--- May call: yaml, schema, routes_conf, server_conf, filter_loader.   Never: print, keep state between loads.
+-- May call: yaml, routes_conf, server_conf, filter_loader.   Never: print, keep state between loads.
 --
 -- The canonical configuration is plain data: it survives JSON, and the builder and every worker compile the same one.
 -- Lists are in file order, durations are milliseconds, sizes are bytes, defaults are filled in, what is absent is nil.
@@ -64,7 +64,101 @@
 -- Settings (server.yaml) are a flat map from the keys of core/settings.h and of the sections behind them to numbers,
 -- booleans, strings or lists: settings["server.idle_timeout"] = 30000.
 
+local faults = require "moongate.faults"
+local filter_loader = require "moongate.filter_loader"
+local routes_conf = require "moongate.routes_conf"
+local server_conf = require "moongate.server_conf"
+local tree = require "moongate.tree"
+local yaml = require "moongate.yaml"
+
 local conf = {}
+
+
+--- A YAML file as a tree with its variables replaced, or nil after adding why not.
+local function read_yaml(path, options, found)
+  local text, why = options.read(path)
+  if not text then
+    found:add(nil, "", "cannot be read: " .. why)
+    return nil
+  end
+  local node, fault = yaml.parse(text)
+  if not node then
+    found:add(fault.line and fault, "", fault.message)
+    return nil
+  end
+  tree.interpolate(node, options.getenv, found)
+  return node
+end
+
+
+--- A Lua routes file as a tree, or nil after adding why not.
+local function read_script(path, options, found, loader)
+  local _, why = options.read(path)
+  if why then
+    found:add(nil, "", "cannot be read: " .. why)
+    return nil
+  end
+  local root, failure = loader:run_routes(path)
+  if not root then
+    found:add(nil, "", failure)
+    return nil
+  end
+  local node, unfit = tree.from_lua(root)
+  if not node then
+    local text = "the table of the routes holds %s; accepted: text, numbers, booleans, functions and tables"
+    found:add(nil, "", text:format(unfit))
+    return nil
+  end
+  tree.interpolate(node, options.getenv, found)
+  return node
+end
+
+
+--- Reads server.yaml.
+-- @param path nil: the defaults; @param options.read path → bytes, or nil and why; @param options.getenv name → text
+-- @return flat settings and a list of warnings, or nil and a list of lines that say everything that is wrong
+function conf.load_server(path, options)
+  local found = faults.new(path or "server.yaml")
+  local node = path and read_yaml(path, options, found)
+  if found:any() then return nil, found:lines() end
+  local settings = server_conf.check(node, found)
+  if not settings then return nil, found:lines() end
+  return settings, found:warning_lines()
+end
+
+
+local function beside(path, name)
+  local folder = path:match("^(.*/)[^/]*$")
+  return (folder or "") .. name
+end
+
+
+local function refuse_clashes(loader, found)
+  for _, name in ipairs(loader:clashes()) do found:add(nil, "", loader:clash_text(name)) end
+end
+
+
+--- Reads a routes file, YAML or Lua by its ending, and every filter that it names.
+-- @param options.read    path → bytes, or nil and why; sees every file that the configuration consists of
+-- @param options.getenv  name → text or nil, for ${NAME}
+-- @param options.search  templates for LuaRocks trees; and list, builtins, host, progress: see filter_loader.new
+-- @return { config, loader, warnings }, or nil and a list of lines that say everything that is wrong
+function conf.load_routes(path, options)
+  local found = faults.new(path)
+  local loader = filter_loader.new {
+    read = options.read, folder = beside(path, "filters"), search = options.search, list = options.list,
+    builtins = options.builtins, host = options.host, progress = options.progress,
+  }
+  local is_script = path:find("%.lua$") ~= nil
+  local node = (is_script and read_script or read_yaml)(path, options, found, loader)
+  if not node then return nil, found:lines() end
+  refuse_clashes(loader, found)
+  local config = routes_conf.check(node, found, loader)
+  if not config or found:any() then return nil, found:lines() end
+  config.file, config.script = path, is_script and path or nil
+  config.search, config.filter_files = loader.search, loader.files
+  return { config = config, loader = loader, warnings = found:warning_lines() }
+end
 
 
 return conf

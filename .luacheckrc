@@ -1,0 +1,10 @@
+-- What luacheck holds the Lua side to: luacheck lua filters spec
+std = "luajit"
+max_line_length = 120
+read_globals = {
+  "moongate_builtins", "moongate_embedded", "moongate_list", "moongate_load_limit", "moongate_progress",
+}
+
+files["filters"] = { read_globals = { "moongate" } }
+files["spec"] = { std = "+busted" }
+files["spec/lua/fixtures"] = { read_globals = { "moongate" } }

@@ -1,0 +1,265 @@
+--- check.lua - the builder: reads a configuration once, proves that it compiles, prints it or packs it into a bundle.
+--
+-- Owns: which files are read and what a person is shown.
+-- May call: conf, bundle, sandbox, compile, the functions that C gives the builder.   Never: keep anything running.
+
+local bundle = require "moongate.bundle"
+local conf = require "moongate.conf"
+local predicates = require "moongate.predicates"
+local sandbox = require "moongate.sandbox"
+local suggest = require "moongate.suggest"
+local units = require "moongate.units"
+
+local check = {}
+
+local DONE, FAILED, USAGE = 0, 1, 2
+local OPTIONS = {
+  "--routes", "--server", "--host", "--port", "--management-port", "--control", "--workers", "--journal", "--bundle-fd",
+}
+
+
+--- "--routes X" and "--routes=X" alike. @return name → value, or nil and why
+local function parse_arguments(argv)
+  local known, options = {}, {}
+  for _, name in ipairs(OPTIONS) do known[name] = true end
+  local i = 1
+  while i <= #argv do
+    local name, value = argv[i]:match("^(%-%-[^=]+)=(.*)$")
+    name = name or argv[i]
+    if not known[name] then return nil, ("unknown option %s%s"):format(name, suggest.hint(name, OPTIONS)) end
+    if not value then
+      i = i + 1
+      value = argv[i]
+      if not value then return nil, name .. " needs a value" end
+    end
+    options[name] = value
+    i = i + 1
+  end
+  return options
+end
+
+
+local function read_disk(path)
+  local file, why, code = io.open(path, "rb")
+  if not file then
+    why = why:gsub("^.*: ", "")
+    return nil, why, code
+  end
+  local bytes, failure = file:read("*a")
+  file:close()
+  if not bytes then return nil, (failure or "it is no file"):gsub("^.*: ", "") end
+  return bytes
+end
+
+
+--- Files of the executable are read under names of their own, all else from disk.
+local function read_any(path)
+  local embedded = path:match("^embedded:(.*)$")
+  if not embedded then return read_disk(path) end
+  local bytes = moongate_embedded(embedded)
+  if not bytes then return nil, "no such file in this executable" end
+  return bytes
+end
+
+
+--- Folder listings are for suggestions; where luafilesystem is not installed they are left out.
+local function list_folder(folder)
+  if moongate_list then return moongate_list(folder) end
+  local ok, lfs = pcall(require, "lfs")
+  if not ok or lfs.attributes(folder, "mode") ~= "directory" then return nil end
+  local names = {}
+  for name in lfs.dir(folder) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+
+local function builtin_names()
+  return moongate_builtins and moongate_builtins() or {}
+end
+
+
+--- Where LuaRocks trees keep Lua modules: package.path (LUA_PATH is part of it), then the usual places.
+local function search_templates()
+  local templates, seen = {}, {}
+  local function add(template)
+    if template:sub(1, 1) == "/" and template:find("?", 1, true) and not seen[template] then
+      seen[template] = true
+      templates[#templates + 1] = template
+    end
+  end
+  for template in package.path:gmatch("[^;]+") do add(template) end
+  local home = os.getenv("HOME")
+  for _, tree in ipairs { home and home .. "/.luarocks" or "", "/usr/local", "/usr" } do
+    add(tree .. "/share/lua/5.1/?.lua")
+    add(tree .. "/share/lua/5.1/?/init.lua")
+  end
+  return templates
+end
+
+
+--- A routes file that was not named: the variable's, routes.yaml, or routes.lua where only that is there.
+local function default_routes()
+  local named = os.getenv("MOONGATE_ROUTES_CONFIG")
+  if named then return named end
+  return not read_disk("routes.yaml") and read_disk("routes.lua") and "routes.lua" or "routes.yaml"
+end
+
+
+local function default_server()
+  return os.getenv("MOONGATE_SERVER_CONFIG") or (read_disk("server.yaml") and "server.yaml") or nil
+end
+
+
+local function progress(text)
+  if moongate_progress then moongate_progress(text) end
+end
+
+
+--- Compiles the routes and runs init, on what the workers will get: the configuration after its way through JSON.
+local function compile(config, loader)
+  progress("init of the filters")
+  local travelled = bundle.decode_config(bundle.encode_config(config))
+  local ok, result, why = pcall(function() return require("moongate.compile").build(travelled, loader) end)
+  if not ok then return nil, tostring(result) end
+  if not result then return nil, tostring(why) end
+  return result
+end
+
+
+--- Loads and compiles everything.
+-- @return { config, settings, sources, digest, warnings }, or nil and a list of lines that say what is wrong
+function check.load(routes, server)
+  local read, sources = bundle.recorder(read_any)
+  local options = {
+    read = read, getenv = os.getenv, search = search_templates(), list = list_folder, builtins = builtin_names(),
+    progress = progress,
+  }
+  local settings, server_lines = conf.load_server(server, options)
+  if settings and moongate_load_limit then moongate_load_limit(settings["scripts.max_load_time"]) end
+  local loaded, lines = conf.load_routes(routes, options)
+  if not settings or not loaded then
+    local all = settings and {} or server_lines
+    for _, line in ipairs(not loaded and lines or {}) do all[#all + 1] = line end
+    return nil, all
+  end
+  local compiled, why = compile(loaded.config, loaded.loader)
+  if not compiled then return nil, { routes .. ": " .. why } end
+  local warnings = server_lines
+  for _, line in ipairs(loaded.warnings) do warnings[#warnings + 1] = line end
+  return {
+    config = loaded.config, settings = settings, sources = sources, digest = compiled.digest, warnings = warnings,
+  }
+end
+
+
+local function filter_words(filter)
+  local notes = {}
+  if filter.id then notes[#notes + 1] = "id " .. filter.id end
+  if filter.on_error == "continue" then notes[#notes + 1] = "on_error continue" end
+  return filter.name .. (#notes > 0 and (" (%s)"):format(table.concat(notes, ", ")) or "")
+end
+
+
+local function filter_list(filters)
+  local names = {}
+  for i, filter in ipairs(filters) do names[i] = filter_words(filter) end
+  return #names > 0 and table.concat(names, ", ") or "none"
+end
+
+
+local function target_list(upstream)
+  local urls = {}
+  for i, target in ipairs(upstream.targets) do
+    urls[i] = target.url .. (target.weight ~= 1 and (" (weight %d)"):format(target.weight) or "")
+  end
+  return table.concat(urls, ", ")
+end
+
+
+local function route_lines(add, route)
+  add("  %s", route.id)
+  add("    match    %s", predicates.words(route.match))
+  add("    filters  %s", filter_list(route.filters))
+  local upstream = route.upstream
+  if not upstream then return add("    targets  none") end
+  add("    targets  %s", target_list(upstream))
+  add("    limits   %s, connect %s, read %s, retries %d%s", upstream.strategy,
+    units.duration_text(upstream.timeouts.connect), units.duration_text(upstream.timeouts.read), upstream.retries,
+    upstream.fallback and ", fallback " .. upstream.fallback or "")
+end
+
+
+local SHOWN = {
+  { "server.max_connections" }, { "server.idle_timeout", units.duration_text },
+  { "http.request_parse_timeout", units.duration_text }, { "http.request_body_timeout", units.duration_text },
+  { "limits.max_request_line", units.size_text }, { "limits.max_header_size", units.size_text },
+  { "limits.max_header_count" }, { "limits.max_entity_size", units.size_text, none = true },
+  { "proxy.max_connections_per_target" }, { "proxy.max_queue_size" },
+  { "proxy.max_request_time", units.duration_text },
+  { "proxy.max_exchange_time", units.duration_text, none = true }, { "scripts.max_call_time", units.duration_text },
+}
+
+--- Limits of the whole gateway that its workers share out among themselves.
+local SHARED = {
+  ["server.max_connections"] = true, ["proxy.max_connections_per_target"] = true, ["proxy.max_queue_size"] = true,
+}
+
+
+local function limit_text(settings, shown, workers)
+  local key, value = shown[1], settings[shown[1]]
+  local text = shown.none and value == 0 and "none" or (shown[2] or tostring)(value)
+  if SHARED[key] and workers and workers > 1 then
+    text = ("%s (%d in each of %d workers)"):format(text, math.ceil(value / workers), workers)
+  end
+  return ("  %-33s%s"):format(key, text)
+end
+
+
+--- The route table and the limits in force, for a person.
+-- @param workers how many share the limits; nil: not known
+function check.describe(config, settings, workers)
+  local lines = {}
+  local function add(format, ...)
+    lines[#lines + 1] = format:format(...)
+  end
+  add("routes of %s, first match wins%s", config.file, config.version and ", version " .. config.version or "")
+  if #config.global_filters > 0 then
+    add("  global filters, before each route's: %s", filter_list(config.global_filters))
+  end
+  for _, route in ipairs(config.routes) do route_lines(add, route) end
+  add("limits")
+  for _, shown in ipairs(SHOWN) do lines[#lines + 1] = limit_text(settings, shown, workers) end
+  return table.concat(lines, "\n") .. "\n"
+end
+
+
+local function say(lines, prefix)
+  for _, line in ipairs(lines) do io.stderr:write(prefix, line, "\n") end
+end
+
+
+--- The command. @param argv the arguments without the command's name
+-- @return exit code, and the bundle when --bundle-fd was given and all is well
+function check.main(argv)
+  local options, why = parse_arguments(argv)
+  if not options then
+    say({ why }, "moongate check: ")
+    return USAGE
+  end
+  sandbox.seal()
+  local routes = options["--routes"] or default_routes()
+  local loaded, lines = check.load(routes, options["--server"] or default_server())
+  if not loaded then
+    say(lines, "")
+    return FAILED
+  end
+  say(loaded.warnings, "warning: ")
+  if options["--bundle-fd"] then return DONE, bundle.emit(loaded) end
+  local workers = tonumber(options["--workers"]) or loaded.settings["server.workers"]
+  io.stdout:write(check.describe(loaded.config, loaded.settings, workers))
+  return DONE
+end
+
+
+return check

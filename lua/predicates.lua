@@ -1,0 +1,282 @@
+--- predicates.lua - the conditions of a route: what they are called, what they take, what tree they become.
+--
+-- Owns: the list of predicates and the tree of a match (its form is described in conf.lua).
+-- Pure. Literal predicates end up in the table that C walks; the others are opaque to it and decided in Lua.
+
+local schema = require "moongate.schema"
+local suggest = require "moongate.suggest"
+local tree = require "moongate.tree"
+
+local predicates = {}
+
+local PATH = { type = "string", required = true, pattern = "^/", accepted = "a path that begins with /" }
+local NAME = {
+  type = "string", required = true, pattern = "^[%w!#$%%&'*+%-.^_`|~]+$", accepted = "a name of letters, digits and -",
+}
+local VALUE = { type = "string", required = true, secret = true }
+local REGEXP = { type = "string", required = true, min = 1 }
+local METHOD = { type = "string", pattern = NAME.pattern, max = 32, accepted = "a method such as GET" }
+local HOST = {
+  type = "string", min = 1, max = 255, accepted = "a host name without port, such as example.com or *.example.com",
+  check = function(value)
+    if value:find("^%[[%x:%.]+%]$") or value:find("^[%w%-_%.]+$") or value:find("^%*%.[%w%-_%.]+$") then
+      return value:lower()
+    end
+    return nil, ('found "%s", accepted: a host name without port, such as example.com or *.example.com'):format(value)
+  end,
+}
+
+
+--- One leaf per value, as an "or" where there are several.
+local function any_of(predicate, kind, values)
+  local leaves = {}
+  for i, value in ipairs(values) do leaves[i] = { predicate = predicate, kind = kind, value = value } end
+  if #leaves == 1 then return leaves[1] end
+  leaves.op = "or"
+  return leaves
+end
+
+
+local function opaque(...)
+  local keys = {}
+  for _, pair in ipairs { ... } do keys[pair[1]] = pair[2] end
+  return { keys = keys, opaque = true }
+end
+
+
+--- keys: what the predicate takes. tree(conf): what it becomes. literal: for look-alike warnings, "path", "host" or
+-- "value" by key. opaque: decided by a regular expression or by what only Lua can read; not offered yet.
+local PREDICATES = {
+  Path = {
+    keys = { path = PATH },
+    literal = { path = "path" },
+    tree = function(conf) return { predicate = "Path", kind = "path", value = conf.path } end,
+  },
+  PathPrefix = {
+    keys = { prefix = PATH, segments = { type = "boolean", default = false } },
+    literal = { prefix = "path" },
+    tree = function(conf)
+      return { predicate = "PathPrefix", kind = conf.segments and "segments" or "prefix", value = conf.prefix }
+    end,
+  },
+  Host = {
+    keys = { hosts = { type = "array", items = HOST, min = 1, required = true } },
+    literal = { hosts = "host" },
+    tree = function(conf) return any_of("Host", "host", conf.hosts) end,
+  },
+  Method = {
+    keys = { include = { type = "array", items = METHOD, min = 1, required = true } },
+    tree = function(conf) return any_of("Method", "method", conf.include) end,
+  },
+  RequestHeader = {
+    keys = { name = NAME, value = VALUE },
+    literal = { value = "value" },
+    tree = function(conf)
+      return { predicate = "RequestHeader", kind = "header", name = conf.name:lower(), value = conf.value }
+    end,
+  },
+  HasRequestHeader = {
+    keys = { name = NAME },
+    tree = function(conf) return { predicate = "HasRequestHeader", kind = "has_header", name = conf.name:lower() } end,
+  },
+  MatchPath = opaque { "regexp", REGEXP },
+  MatchRequestHeader = opaque({ "name", NAME }, { "regexp", REGEXP }),
+  QueryParameter = opaque({ "name", "string" }, { "value", VALUE }),
+  HasQueryParameter = opaque { "name", "string" },
+  MatchQueryParameter = opaque({ "name", "string" }, { "regexp", REGEXP }),
+  Cookie = opaque({ "name", NAME }, { "value", VALUE }),
+  HasCookie = opaque { "name", NAME },
+  MatchCookie = opaque({ "name", NAME }, { "regexp", REGEXP }),
+  RemoteAddr = opaque { "source", "string" },
+}
+
+local OPERATORS = { "and", "not", "or" }
+
+
+local function available()
+  local names = {}
+  for name, predicate in pairs(PREDICATES) do
+    if not predicate.opaque then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return names
+end
+
+
+local REGULAR = { "^%^", "%$$", "%.%*", "%.%+", "%[[^%]]+%]", "\\[dwsDWSb]", "%([^)]*|[^)]*%)", "{%d+,?%d*}" }
+local TEMPLATES = { "%*", "{[%a_][%w_]*}" }
+
+
+--- The part of a literal that looks as if a pattern was meant, or nil.
+local function look_alike(text, sort)
+  for _, pattern in ipairs(REGULAR) do
+    local found = text:match(pattern)
+    if found then return found end
+  end
+  if sort == "value" then return nil end
+  if sort == "host" then text = text:gsub("^%*%.", "") end
+  for _, pattern in ipairs(TEMPLATES) do
+    local found = text:match(pattern)
+    if found then return found end
+  end
+end
+
+
+local function warn_look_alikes(context, predicate, name, node, path)
+  for key, sort in pairs(predicate.literal or {}) do
+    local entry = tree.entry(node, key)
+    for _, item in ipairs(entry and tree.items(entry.node) or {}) do
+      local found = item.kind == "scalar" and look_alike(item.text, sort)
+      if found then
+        context.faults:warn(item, schema.join(path, key),
+          ('%s compares literally, but "%s" looks like a pattern'):format(name, found))
+      end
+    end
+  end
+end
+
+
+local function refuse_unknown(context, node, path, name)
+  local known = available()
+  if PREDICATES[name] then
+    context.faults:add(node, path,
+      ("predicate %s is not available yet; available: %s"):format(name, table.concat(known, ", ")))
+    return
+  end
+  for _, operator in ipairs(OPERATORS) do known[#known + 1] = operator end
+  context.faults:add(node, path,
+    ("unknown predicate %s%s; available: %s"):format(name, suggest.hint(name, known), table.concat(known, ", ")))
+end
+
+
+local function check_predicate(context, name, node, path, place)
+  local predicate = PREDICATES[name]
+  if not predicate or predicate.opaque then return refuse_unknown(context, place, path, name) end
+  local before = #context.faults.list
+  local outer = context.place
+  context.place = place
+  local conf = schema.check(context, node, { type = "object", keys = predicate.keys, required = true }, path)
+  context.place = outer
+  if not conf or #context.faults.list > before then return nil end
+  warn_look_alikes(context, predicate, name, node, path)
+  return predicate.tree(conf)
+end
+
+
+--- Joins children under an operator; a single one needs none.
+local function combined(op, children)
+  if #children == 1 and op ~= "not" then return children[1] end
+  children.op = op
+  return children
+end
+
+
+local check_condition
+
+
+local function check_children(context, op, node, path)
+  local children = {}
+  for i, item in ipairs(tree.items(node)) do
+    local at = node.kind == "array" and ("%s[%d]"):format(path, i - 1) or path
+    children[#children + 1] = check_condition(context, item, at)
+  end
+  if node.kind == "array" and #node.items == 0 then
+    context.faults:add(node, path, op .. " needs at least one condition")
+  end
+  return children
+end
+
+
+local function check_operator(context, op, node, path, place)
+  if tree.is_null(node) then
+    context.faults:add(place, path, op .. " needs at least one condition, found null (an empty value)")
+    return nil
+  end
+  local children = check_children(context, op, node, path)
+  if op == "not" and node.kind == "array" and #node.items > 1 then
+    context.faults:add(node, path, ("not takes one condition, found %d"):format(#node.items))
+    return nil
+  end
+  return #children > 0 and combined(op, children) or nil
+end
+
+
+local function is_operator(key)
+  return key == "and" or key == "or" or key == "not"
+end
+
+
+local function check_map(context, node, path)
+  local children = {}
+  for _, entry in ipairs(node.entries) do
+    local at = schema.join(path, entry.key)
+    local check = is_operator(entry.key) and check_operator or check_predicate
+    children[#children + 1] = check(context, entry.key, entry.node, at, entry)
+  end
+  if #node.entries == 0 then context.faults:add(node, path, "found an empty map, accepted: a condition") end
+  return #children > 0 and combined("and", children) or nil
+end
+
+
+--- A function of a Lua file is a predicate that C cannot see through.
+local function function_leaf(context, node)
+  local opaques = context.opaques
+  local leaf = { predicate = "<function>", kind = "opaque", index = #opaques }
+  leaf["function"] = context.add_function(node)
+  opaques[#opaques + 1] = leaf
+  return leaf
+end
+
+
+function check_condition(context, node, path)
+  if node.kind == "map" then return check_map(context, node, path) end
+  if node.kind == "function" then return function_leaf(context, node) end
+  if node.kind == "array" then return combined("and", check_children(context, "and", node, path)) end
+  local name = node.kind == "scalar" and PREDICATES[node.text] and node.text
+  local hint = name and (" (%s takes options: write %s: { ... })"):format(name, name) or ""
+  context.faults:add(node, path,
+    ("found %s, accepted: a condition such as PathPrefix: { prefix: /api }%s"):format(tree.describe(node), hint))
+  return nil
+end
+
+
+--- The tree of a route's match, or nil for one that never matches (an empty list or map) or is refused.
+-- @param context of schema.check, with opaques (a list to append to) and add_function(node) → index
+function predicates.check(context, node, path)
+  local empty = (node.kind == "array" and #node.items == 0) or (node.kind == "map" and #node.entries == 0)
+  if empty then return nil end
+  if node.kind == "array" then
+    local children = check_children(context, "match", node, path)
+    return #children > 0 and combined("and", children) or nil
+  end
+  return check_condition(context, node, path)
+end
+
+
+local WORDS = {
+  path = function(leaf) return "path is " .. leaf.value end,
+  prefix = function(leaf) return "path begins with " .. leaf.value end,
+  segments = function(leaf) return "path is under " .. leaf.value end,
+  host = function(leaf) return "host is " .. leaf.value end,
+  method = function(leaf) return "method is " .. leaf.value end,
+  header = function(leaf) return ("header %s is ******"):format(leaf.name) end,
+  has_header = function(leaf) return "header " .. leaf.name .. " is there" end,
+  opaque = function(leaf) return leaf.predicate == "<function>" and "a function says so" or leaf.predicate end,
+}
+
+
+--- A match in words, for the route table. Values that predicates compare headers with are not shown.
+function predicates.words(match)
+  if not match then return "never" end
+  if match.kind then return WORDS[match.kind](match) end
+  local parts = {}
+  for i, child in ipairs(match) do
+    local text = predicates.words(child)
+    parts[i] = child.op and child.op ~= "not" and #match > 1 and "(" .. text .. ")" or text
+  end
+  if match.op == "not" then return "not (" .. parts[1] .. ")" end
+  return table.concat(parts, " " .. match.op .. " ")
+end
+
+
+return predicates

@@ -1,0 +1,205 @@
+--- sandbox.lua - the world that a filter or a Lua routes file sees.
+--
+-- Owns: which globals exist. Every chunk gets its own globals and its own copies of the libraries, so that nothing it
+-- changes is seen by another. There is no ffi, jit, debug, io, package, os.execute, C module or bytecode.
+-- May call: cjson.   Never: read files (sources are handed in).
+-- This stops accidents and casual abuse; code that is out to do harm needs a process of its own.
+
+local cjson = require "cjson".new()
+
+local sandbox = {}
+
+local REP_BYTES_MAX = 4 * 1024 * 1024 -- string.rep is one long C call that no watchdog can end
+local LEVELS = { "debug", "info", "warn", "error" }
+
+
+local function copy(library, without)
+  local result = {}
+  for name, value in pairs(library) do
+    if not (without and without[name]) then result[name] = value end
+  end
+  return result
+end
+
+
+local function capped_rep(text, count, separator)
+  local size = (#tostring(text) + #tostring(separator or "")) * (tonumber(count) or 0)
+  if size > REP_BYTES_MAX then
+    error(("string.rep: the result would have %.0f bytes, at most %d are allowed"):format(size, REP_BYTES_MAX), 2)
+  end
+  return string.rep(text, count, separator)
+end
+
+
+--- The string library as filters see it; replacements come from the host (its bounded pattern matcher).
+local function string_library(host)
+  local library = copy(string, { dump = true })
+  library.rep = capped_rep
+  for name, value in pairs(host.strings or {}) do library[name] = value end
+  return library
+end
+
+
+--- Makes methods of strings, which all code of a VM shares, safe: no dump, capped rep, out of reach of getmetatable.
+-- Once per VM, before the first chunk runs. @param host see sandbox.new
+function sandbox.seal(host)
+  local metatable = debug.getmetatable("")
+  metatable.__index = string_library(host or {})
+  metatable.__metatable = false
+end
+
+
+local function json_library()
+  local json = { null = cjson.null }
+  function json.encode(value)
+    local ok, result = pcall(cjson.encode, value)
+    if not ok then return nil, "could not encode: " .. tostring(result) end
+    return result
+  end
+  function json.decode(text)
+    local ok, result = pcall(cjson.decode, text)
+    if not ok then return nil, "could not decode: " .. tostring(result) end
+    return result
+  end
+  return json
+end
+
+
+local function log_to_stderr(level, text)
+  io.stderr:write(level, " ", text, "\n")
+end
+
+
+local function log_library(host, name)
+  local write = host.log or log_to_stderr
+  local log = {}
+  for _, level in ipairs(LEVELS) do
+    log[level] = function(text) write(level, name .. ": " .. tostring(text)) end
+  end
+  return log
+end
+
+
+--- Coroutines of a chunk's own. A yield outside of them would reach the gateway, which waits only for its own calls.
+local function coroutine_library()
+  local own = setmetatable({}, { __mode = "k" })
+  local library = { status = coroutine.status, running = coroutine.running, resume = coroutine.resume }
+  function library.create(body)
+    local thread = coroutine.create(body)
+    own[thread] = true
+    return thread
+  end
+  function library.wrap(body)
+    local thread = library.create(body)
+    local function pass(ok, ...)
+      if not ok then error((...), 0) end
+      return ...
+    end
+    return function(...) return pass(coroutine.resume(thread, ...)) end
+  end
+  function library.yield(...)
+    local thread = coroutine.running()
+    if not thread or not own[thread] then error("yield outside of a coroutine of this filter", 2) end
+    return coroutine.yield(...)
+  end
+  return library
+end
+
+
+local function add_loaders(env)
+  --- load as in Lua 5.2, for text only.
+  local function load_text(chunk, name, _, chunk_env)
+    if type(chunk) == "function" then
+      local pieces = {}
+      for piece in chunk do
+        if piece == "" then break end
+        pieces[#pieces + 1] = piece
+      end
+      chunk = table.concat(pieces)
+    end
+    return load(chunk, name or "=(load)", "t", chunk_env or env)
+  end
+  env.load = load_text
+  env.loadstring = function(text, name) return load_text(text, name) end
+end
+
+
+local function add_require(env, find_module)
+  local LOADING = {}
+  local loaded = { bit = env.bit, math = env.math, string = env.string, table = env.table, coroutine = env.coroutine }
+  function env.require(name)
+    if type(name) ~= "string" then error("require: a module name is a string", 2) end
+    local value = loaded[name]
+    if value == LOADING then error(("module %s requires itself"):format(name), 2) end
+    if value ~= nil then return value end
+    local source, chunk_name = find_module(name)
+    if not source then error(chunk_name, 2) end
+    local chunk, why = load(source, chunk_name, "t", env)
+    if not chunk then error(why, 2) end
+    loaded[name] = LOADING
+    local ok, result = pcall(chunk, name)
+    if not ok then
+      loaded[name] = nil
+      error(result, 0)
+    end
+    if result == nil then result = true end
+    loaded[name] = result
+    return result
+  end
+end
+
+
+local BASE = {
+  "assert", "error", "getmetatable", "ipairs", "next", "pairs", "pcall", "rawequal", "rawget", "rawset", "select",
+  "setmetatable", "tonumber", "tostring", "type", "unpack", "xpcall",
+}
+
+
+--- A new set of globals.
+-- @param options.name   what log lines begin with
+-- @param options.host   what the process offers: log(level, text), time() → seconds since 1970 with fraction,
+--                       strings = { find = ..., ... } replacing functions of string, moongate = { sleep = ..., ... }
+-- @param options.find_module  name → source, chunk name; or nil, why: what `require` reaches
+function sandbox.new(options)
+  local host = options.host or {}
+  local env = { _VERSION = _VERSION }
+  for _, name in ipairs(BASE) do env[name] = _G[name] end
+  env._G = env
+  env.string = string_library(host)
+  env.table = copy(table)
+  env.math = copy(math, { randomseed = true })
+  env.bit = copy(require "bit")
+  env.os = { time = os.time, clock = os.clock, date = os.date, difftime = os.difftime }
+  env.coroutine = coroutine_library()
+  local log = log_library(host, options.name)
+  env.moongate = { json = json_library(), log = log, time = host.time or os.time }
+  for name, value in pairs(host.moongate or {}) do env.moongate[name] = value end
+  function env.print(...)
+    local parts = {}
+    for i = 1, select("#", ...) do parts[i] = tostring((select(i, ...))) end
+    log.info(table.concat(parts, "\t"))
+  end
+  add_loaders(env)
+  add_require(env, options.find_module)
+  return env
+end
+
+
+--- Loads and runs a chunk in a new sandbox.
+-- @param source text; @param chunk_name as for load, "@filters/x.lua"; @param options of sandbox.new
+-- @return what the chunk returns, or nil and a message with file and line
+function sandbox.run(source, chunk_name, options)
+  local chunk, why = load(source, chunk_name, "t", sandbox.new(options))
+  if not chunk then return nil, why end
+  local ok, result = pcall(chunk)
+  if not ok then
+    if type(result) ~= "string" then
+      result = ("%s: raised a %s instead of a message"):format(chunk_name:sub(2), type(result))
+    end
+    return nil, result
+  end
+  return result
+end
+
+
+return sandbox
