@@ -15,7 +15,8 @@ end
 
 
 local function stamp(text)
-  return ("local f = { api = 1 }\nfunction f.response(res) res:set_header('x-stamp', '%s') end\nreturn f\n"):format(text)
+  return "local f = { api = 1 }\n"
+    .. ("function f.response(res) res:set_header('x-stamp', '%s') end\nreturn f\n"):format(text)
 end
 
 
