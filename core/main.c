@@ -1,0 +1,89 @@
+/* main.c - the sub-commands by name.
+ * Owns: nothing.   May call: every command's main.   Never: do a command's work.   Thread: the main thread. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "builder.h"
+#include "cli.h"
+#include "command.h"
+#include "demo.h"
+#include "master.h"
+#include "origin.h"
+#include "worker.h"
+
+struct command {
+  const char *name; /* first, for mg_cli_nearest */
+  int (*main)(int argc, char **argv);
+  const char *module; /* of a command that is written in Lua */
+  const char *arguments;
+  const char *help; /* NULL: not for people */
+};
+
+static int version_main(int argc, char **argv)
+{
+  struct mg_options options;
+  int code = mg_cli_parse(&options, 0, argc, argv);
+  if (code == MG_EXIT_DONE) puts("moongate " MG_VERSION);
+  return code;
+}
+
+static int help_main(int argc, char **argv);
+
+#define RUN_OPTIONS \
+  "[--routes FILE] [--server FILE] [--host H] [--port N] [--management-port N] [--control PATH] [--workers N]"
+
+static const struct command commands[] = {
+    {"run", mg_master_main, NULL, RUN_OPTIONS, "start a gateway"},
+    {"check", NULL, "check", RUN_OPTIONS, "validate and compile the configuration, print the routes"},
+    {"demo", mg_demo_main, NULL, "[--port N]", "a gateway with an origin and a filter to play with"},
+    {"origin", mg_origin_main, NULL, "--port N [--host H]", "a small origin server for trying things out"},
+    {"reload", mg_command_main, NULL, "[--port N | --control PATH]", "load the routes and filters again"},
+    {"status", mg_command_main, NULL, "[--port N | --control PATH] [--json]", "what a running gateway is doing"},
+    {"stop", mg_command_main, NULL, "[--port N | --control PATH]", "finish what runs and end"},
+    {"version", version_main, NULL, "", "print the version"},
+    {"help", help_main, NULL, "", "print this"},
+    {"worker", mg_worker_main, NULL, "", NULL},
+};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+static void print_usage(FILE *out)
+{
+  fputs("usage: moongate COMMAND [OPTIONS]\n\n", out);
+  for (int i = 0; i < COMMANDS; i++)
+    if (commands[i].help)
+      fprintf(out, "  %-8s %s\n           %s\n", commands[i].name, commands[i].help, commands[i].arguments);
+  fputs("\nFiles: routes.yaml (or routes.lua) and, if it exists, server.yaml in the working directory, or\n"
+        "MOONGATE_ROUTES_CONFIG and MOONGATE_SERVER_CONFIG. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.\n",
+        out);
+}
+
+static int help_main(int argc, char **argv)
+{
+  (void)argc;
+  (void)argv;
+  print_usage(stdout);
+  return MG_EXIT_DONE;
+}
+
+int main(int argc, char **argv)
+{
+  prctl(PR_SET_NAME, "moongate"); /* children are started from /proc/self/exe and would be called "exe" */
+  if (argc < 2) {
+    print_usage(stderr);
+    return MG_EXIT_USAGE;
+  }
+  const char *name = argv[1];
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
+  if (strcmp(name, "--version") == 0) name = "version";
+  for (int i = 0; i < COMMANDS; i++) {
+    if (strcmp(commands[i].name, name) != 0) continue;
+    if (commands[i].module) return mg_builder_main(commands[i].module, argc - 1, argv + 1);
+    argv[1] = (char *)name;
+    return commands[i].main(argc - 1, argv + 1);
+  }
+  const char *nearest = mg_cli_nearest(name, commands, COMMANDS - 1, sizeof commands[0]);
+  fprintf(stderr, "moongate: unknown command %s%s%s%s\n", name, nearest ? ": did you mean " : "; see moongate help",
+          nearest ? nearest : "", nearest ? "?" : "");
+  return MG_EXIT_USAGE;
+}

@@ -1,0 +1,422 @@
+/* master.c - start and stop order, signals, requests from the control socket.
+ * Owns: everything of the master process.
+ * May call: cli, processors, listen, shm, settings, build, control, resolve, watch, workers, reload, status, libuv.
+ * Never: hold a lua_State, serve a request, read a configuration file.
+ * Thread: the loop thread. */
+#include "master.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "build.h"
+#include "bundle.h"
+#include "cli.h"
+#include "control.h"
+#include "listen.h"
+#include "log.h"
+#include "processors.h"
+#include "reload.h"
+#include "resolve.h"
+#include "settings.h"
+#include "status.h"
+#include "watch.h"
+#include "workers.h"
+
+enum { SIGNALS = 3, LAST_BREATH_MS = 3000 };
+
+/* BUILDING: the first bundle is made. STARTING: workers build it. Any of them can go on to DRAINING or CLOSING. */
+enum stage { STAGE_BUILDING, STAGE_STARTING, STAGE_SERVING, STAGE_DRAINING, STAGE_CLOSING };
+
+struct master {
+  uv_loop_t loop;
+  enum stage stage;
+  int exit_code;
+  time_t started;
+  struct mg_options options;
+  struct mg_settings settings;
+  struct mg_buf settings_text; /* as the workers get it */
+  uv_signal_t signals[SIGNALS];
+  uv_timer_t stop_timer;
+  struct mg_watch *watch;
+  struct mg_build *build;
+  struct mg_shm shm;
+  struct mg_resolver *resolver;
+  struct mg_workers *workers;
+  struct mg_reload *reload;
+  struct mg_control *control;
+  const char *early_trigger; /* a reload asked for before one was possible */
+  int management_fd;         /* bound, so that the port stays ours */
+  char listening[MG_LISTEN_TEXT_SIZE];
+  char management[MG_LISTEN_TEXT_SIZE];
+  char control_path[MG_CONTROL_PATH_SIZE];
+  bool management_picked;
+};
+
+/* --- the end */
+
+static void on_last_breath(uv_timer_t *timer)
+{
+  struct master *master = timer->data;
+  _exit(master->exit_code); /* a name look-up that nobody can cancel holds the loop */
+}
+
+static void close_all(struct master *master, int exit_code)
+{
+  if (master->stage == STAGE_CLOSING) return;
+  master->stage = STAGE_CLOSING;
+  master->exit_code = exit_code;
+  mg_watch_close(&master->watch);
+  mg_build_cancel(&master->build);
+  mg_reload_close(&master->reload);
+  mg_workers_close(&master->workers);
+  mg_resolver_close(&master->resolver);
+  mg_control_close(&master->control);
+  if (master->management_fd >= 0) close(master->management_fd);
+  for (int i = 0; i < SIGNALS; i++) uv_close((uv_handle_t *)&master->signals[i], NULL);
+  uv_timer_start(&master->stop_timer, on_last_breath, LAST_BREATH_MS, 0);
+  uv_unref((uv_handle_t *)&master->stop_timer);
+}
+
+static void fail(struct master *master, struct mg_buf *reason)
+{
+  fprintf(stderr, "moongate: %.*s\n", (int)reason->len, reason->ptr);
+  mg_buf_free(reason);
+  close_all(master, MG_EXIT_FAILED);
+}
+
+static void on_workers_gone(void *context)
+{
+  struct master *master = context;
+  bool well = mg_workers_ended_well(master->workers);
+  if (master->exit_code == MG_EXIT_DONE && !well) master->exit_code = MG_EXIT_FAILED;
+  mg_log(MG_LOG_INFO, well ? "stopped" : "stopped; not every exchange could finish");
+  close_all(master, master->exit_code);
+}
+
+static void on_drain_too_long(uv_timer_t *timer)
+{
+  struct master *master = timer->data;
+  mg_log(MG_LOG_WARN, "server.drain_timeout is over; cutting the connections that are left");
+  mg_workers_abort(master->workers);
+}
+
+static void drain(struct master *master, const char *why, int exit_code)
+{
+  if (master->stage == STAGE_BUILDING) close_all(master, exit_code);
+  if (master->stage >= STAGE_DRAINING) return;
+  mg_log(MG_LOG_INFO, "%s: stopping", why);
+  master->stage = STAGE_DRAINING;
+  master->exit_code = exit_code;
+  mg_watch_close(&master->watch);
+  mg_reload_stop(master->reload);
+  mg_workers_drain(master->workers);
+  uv_timer_start(&master->stop_timer, on_drain_too_long, master->settings.drain_timeout_ms, 0);
+}
+
+/* --- what asks something of a running gateway */
+
+static void request_reload(struct master *master, const char *trigger, struct mg_control_client *client)
+{
+  if (master->reload)
+    mg_reload_request(master->reload, trigger, client);
+  else
+    master->early_trigger = trigger;
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+  struct master *master = handle->data;
+  if (number == SIGHUP) {
+    request_reload(master, "SIGHUP", NULL);
+  } else if (master->stage == STAGE_DRAINING) {
+    mg_log(MG_LOG_WARN, "%s again: stopping now", number == SIGINT ? "SIGINT" : "SIGTERM");
+    mg_workers_abort(master->workers);
+  } else {
+    drain(master, number == SIGINT ? "SIGINT" : "SIGTERM", MG_EXIT_DONE);
+  }
+}
+
+static void on_files_changed(void *context)
+{
+  request_reload(context, "file change", NULL);
+}
+
+static void answer_status(struct master *master, struct mg_control_client *client, bool json)
+{
+  struct mg_buf page = {0};
+  struct mg_status status = {.listening = master->listening,
+                             .management = master->management[0] ? master->management : NULL,
+                             .control = master->control_path,
+                             .routes = master->options.routes,
+                             .started = master->started,
+                             .reload = mg_reload_facts(master->reload),
+                             .workers = master->workers,
+                             .shm = &master->shm};
+  (json ? mg_status_json : mg_status_text)(&status, &page);
+  mg_control_answer(client, true, mg_str(page.ptr, page.len));
+  mg_buf_free(&page);
+}
+
+static void on_request(void *context, struct mg_control_client *client, const char *line)
+{
+  struct master *master = context;
+  if (strcmp(line, "status") == 0 || strcmp(line, "status json") == 0) {
+    answer_status(master, client, line[6] != '\0');
+  } else if (strcmp(line, "reload") == 0) {
+    request_reload(master, "moongate reload", client);
+  } else if (strcmp(line, "stop") == 0) {
+    mg_control_answer_open(client, true, MG_STR("stopped\n"));
+    drain(master, "moongate stop", MG_EXIT_DONE);
+  } else {
+    mg_control_answer(client, false,
+                      MG_STR("that request is not known; the two executables may be of different versions\n"));
+  }
+}
+
+/* --- the workers and their first generation */
+
+static void on_worker_born(void *context, unsigned slot)
+{
+  struct master *master = context;
+  mg_reload_on_born(master->reload, slot);
+}
+
+static void on_worker_ready(void *context, unsigned slot, uint64_t generation, struct mg_str reason)
+{
+  struct master *master = context;
+  mg_reload_on_ready(master->reload, slot, generation, reason);
+}
+
+static void on_worker_state(void *context, unsigned slot)
+{
+  struct master *master = context;
+  mg_reload_on_state(master->reload, slot);
+}
+
+static void on_worker_died(void *context, unsigned slot)
+{
+  struct master *master = context;
+  mg_reload_on_died(master->reload, slot);
+}
+
+static void on_settled(void *context, bool ok)
+{
+  struct master *master = context;
+  if (master->stage != STAGE_STARTING) return;
+  if (!ok) {
+    drain(master, "the first configuration cannot be run", MG_EXIT_FAILED);
+    return;
+  }
+  master->stage = STAGE_SERVING;
+  if (master->management_picked) printf("management on %s\n", master->management);
+  printf("listening on %s\n", master->listening);
+  fflush(stdout);
+}
+
+/* --- from the first bundle to running workers; each step returns 0 or -1 with a sentence in error */
+
+/* True if server.yaml left the management address as it is by default: a bundle names every value. */
+static bool management_untouched(const struct mg_settings *settings)
+{
+  struct mg_settings defaults;
+  mg_settings_defaults(&defaults);
+  return settings->management_port == defaults.management_port &&
+         strcmp(settings->management_host, defaults.management_host) == 0;
+}
+
+static void override(struct master *master, const char *key, const char *value)
+{
+  mg_settings_set(&master->settings, key, strlen(key), value, strlen(value));
+  mg_buf_printf(&master->settings_text, "%s=%s\n", key, value);
+}
+
+static void override_number(struct master *master, const char *key, unsigned long value)
+{
+  char text[24];
+  snprintf(text, sizeof text, "%lu", value);
+  override(master, key, text);
+}
+
+/* Server settings: what the bundle says, then environment, then command line. */
+static int read_settings(struct master *master, struct mg_str section, struct mg_buf *error)
+{
+  const struct mg_options *options = &master->options;
+  const char *management_host = getenv("MOONGATE_MANAGEMENT_HOST");
+  mg_settings_defaults(&master->settings);
+  for (struct mg_str rest = section; rest.len;) {
+    const char *end = memchr(rest.ptr, '\n', rest.len);
+    size_t len = end ? (size_t)(end - rest.ptr) : rest.len;
+    const char *equals = memchr(rest.ptr, '=', len);
+    size_t key = equals ? (size_t)(equals - rest.ptr) : len;
+    if (!equals || !mg_settings_set(&master->settings, rest.ptr, key, equals + 1, len - key - 1)) {
+      mg_buf_printf(error, "the builder gave a setting that is not known: %.*s", (int)len, rest.ptr);
+      return -1;
+    }
+    len += end != NULL;
+    rest = mg_str(rest.ptr + len, rest.len - len);
+  }
+  mg_buf_append(&master->settings_text, section.ptr, section.len);
+  bool untouched = management_untouched(&master->settings);
+  if (management_host && *management_host && untouched) override(master, "management.host", management_host);
+  if (options->host) override(master, "server.host", options->host);
+  if (options->port != MG_UNSET) override_number(master, "server.port", (unsigned long)options->port);
+  if (options->management_port != MG_UNSET)
+    override_number(master, "management.port", (unsigned long)options->management_port);
+  else if (options->port != MG_UNSET && untouched)
+    override_number(master, "management.port", 0);
+  if (options->workers != MG_UNSET) master->settings.workers = (uint64_t)options->workers;
+  if (!master->settings.workers) master->settings.workers = mg_processors();
+  if (master->settings.workers > MG_WORKERS_MAX) master->settings.workers = MG_WORKERS_MAX;
+  override_number(master, "server.workers", master->settings.workers);
+  return 0;
+}
+
+/* One socket per worker, all on the port that the first one has got. */
+static int open_listeners(struct master *master, int listeners[MG_WORKERS_MAX], struct mg_buf *error)
+{
+  struct sockaddr_storage address;
+  int backlog = master->settings.backlog < INT32_MAX ? (int)master->settings.backlog : INT32_MAX;
+  if (mg_listen_address(&address, master->settings.host, (unsigned)master->settings.port, error) != 0) return -1;
+  if (master->settings.port && mg_listen_probe(&address, error) != 0) return -1;
+  for (unsigned i = 0; i < master->settings.workers; i++) {
+    listeners[i] = mg_listen_open(&address, backlog, error);
+    if (listeners[i] >= 0) continue;
+    while (i-- > 0) close(listeners[i]);
+    return -1;
+  }
+  override_number(master, "server.port", mg_listen_port(&address));
+  mg_listen_text(&address, master->listening);
+  return 0;
+}
+
+static int reserve_management(struct master *master, struct mg_buf *error)
+{
+  struct sockaddr_storage address;
+  master->management_picked = master->settings.management_port == 0;
+  if (mg_listen_address(&address, master->settings.management_host, (unsigned)master->settings.management_port,
+                        error) != 0)
+    return -1;
+  master->management_fd = mg_listen_reserve(&address, error);
+  if (master->management_fd < 0) {
+    mg_buf_printf(error, "; the management port is chosen with --management-port or management.port");
+    return -1;
+  }
+  override_number(master, "management.port", mg_listen_port(&address));
+  mg_listen_text(&address, master->management);
+  return 0;
+}
+
+static int open_control(struct master *master, struct mg_buf *error)
+{
+  if (mg_control_path(master->control_path, master->options.control, (unsigned)master->settings.port, true, error) != 0)
+    return -1;
+  master->control = mg_control_open(&master->loop, master->control_path, on_request, master, error);
+  return master->control ? 0 : -1;
+}
+
+static int open_shared(struct master *master, struct mg_buf *error)
+{
+  if (mg_shm_create(&master->shm) == 0) return 0;
+  mg_buf_printf(error, "cannot make shared memory: %s", strerror(errno));
+  return -1;
+}
+
+static int start_workers(struct master *master, const int *listeners, struct mg_buf *error)
+{
+  const struct mg_workers_events events = {.context = master,
+                                           .born = on_worker_born,
+                                           .ready = on_worker_ready,
+                                           .state = on_worker_state,
+                                           .died = on_worker_died,
+                                           .gone = on_workers_gone};
+  master->resolver = mg_resolver_open(&master->loop, &master->shm, master->settings.resolve_interval_ms);
+  master->workers = mg_workers_new(&master->loop, &master->shm, &master->settings,
+                                   mg_str(master->settings_text.ptr, master->settings_text.len), listeners,
+                                   (unsigned)master->settings.workers, &events);
+  master->reload = mg_reload_new(&master->loop, &master->options, &master->settings, master->resolver, master->workers,
+                                 on_settled, master);
+  int result = mg_workers_start(master->workers);
+  if (result == 0) return 0;
+  mg_buf_printf(error, "cannot start a worker: %s", uv_strerror(result));
+  return -1;
+}
+
+static void on_first_built(void *context, struct mg_build_result *result)
+{
+  struct master *master = context;
+  struct mg_buf error = {0};
+  int listeners[MG_WORKERS_MAX];
+  master->build = NULL;
+  fwrite(result->text.ptr, 1, result->text.len, stderr);
+  if (!result->built) {
+    close_all(master, MG_EXIT_FAILED);
+    return;
+  }
+  struct mg_str section = mg_bundle_section(mg_str(result->bundle.ptr, result->bundle.len), MG_STR("settings"));
+  if (read_settings(master, section, &error) != 0 || open_listeners(master, listeners, &error) != 0) {
+    fail(master, &error);
+    return;
+  }
+  /* from here on the listeners have an owner in any case */
+  if (open_control(master, &error) != 0 || reserve_management(master, &error) != 0 ||
+      open_shared(master, &error) != 0) {
+    for (unsigned i = 0; i < master->settings.workers; i++) close(listeners[i]);
+    fail(master, &error);
+    return;
+  }
+  master->stage = STAGE_STARTING;
+  if (start_workers(master, listeners, &error) != 0) {
+    fail(master, &error);
+    return;
+  }
+  mg_reload_first(master->reload, &result->bundle);
+  if (master->early_trigger) mg_reload_request(master->reload, master->early_trigger, NULL);
+}
+
+static void listen_to_signals(struct master *master)
+{
+  static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+  for (int i = 0; i < SIGNALS; i++) {
+    uv_signal_init(&master->loop, &master->signals[i]);
+    master->signals[i].data = master;
+    uv_signal_start(&master->signals[i], on_signal, numbers[i]);
+  }
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGUSR2, SIG_IGN);
+}
+
+static int run(struct master *master)
+{
+  struct mg_buf error = {0};
+  uv_timer_init(&master->loop, &master->stop_timer);
+  master->stop_timer.data = master;
+  listen_to_signals(master);
+  master->watch = mg_watch_open(&master->loop, master->options.routes, on_files_changed, master);
+  master->build = mg_build_start(&master->loop, &master->options, 0, on_first_built, master, &error);
+  if (!master->build) fail(master, &error);
+  uv_run(&master->loop, UV_RUN_DEFAULT);
+  uv_close((uv_handle_t *)&master->stop_timer, NULL);
+  uv_run(&master->loop, UV_RUN_DEFAULT);
+  int closed = uv_loop_close(&master->loop);
+  if (closed != 0) mg_log(MG_LOG_ERROR, "handles are left open at the end: %s", uv_strerror(closed));
+  if (master->shm.base) mg_shm_detach(&master->shm);
+  mg_buf_free(&master->settings_text);
+  return closed == 0 ? master->exit_code : MG_EXIT_FAILED;
+}
+
+int mg_master_main(int argc, char **argv)
+{
+  struct master master = {.management_fd = -1, .started = time(NULL)};
+  int code = mg_cli_parse(&master.options, MG_OPTIONS_RUN, argc, argv);
+  if (code == MG_EXIT_DONE) code = mg_cli_files(&master.options);
+  if (code != MG_EXIT_DONE) return code;
+  mg_log_setup(MG_LOG_INFO, "master");
+  int result = uv_loop_init(&master.loop);
+  if (result == 0) return run(&master);
+  fprintf(stderr, "moongate: cannot start: %s\n", uv_strerror(result));
+  return MG_EXIT_FAILED;
+}
