@@ -182,6 +182,38 @@ TEST(opaque_predicates_are_asked_in_order_and_only_where_needed)
   mg_routes_free(&routes);
 }
 
+/* An opaque predicate in front counts how many routes a look-up tested. */
+TEST(only_routes_that_share_a_key_are_tested)
+{
+  enum { ROUTES = 1000 };
+  struct mg_routes *routes = mg_routes_new();
+  char value[40];
+  for (int i = 0; i < ROUTES; i++) {
+    int kind = (int[]){MG_PREDICATE_PREFIX, MG_PREDICATE_PATH, MG_PREDICATE_HOST, MG_PREDICATE_HEADER}[i % 4];
+    snprintf(value, sizeof value, kind <= MG_PREDICATE_PREFIX ? "/v%d/" : "v%d", i);
+    begin(routes, value);
+    LITERAL(routes, OPAQUE, "", "0");
+    LITERAL(routes, PREFIX, "", "/");
+    mg_routes_literal(routes, kind, "x-tenant", 8, value, strlen(value));
+    mg_routes_combine(routes, MG_COMBINE_AND, 3);
+    mg_routes_end(routes);
+  }
+  CHECK_INT(mg_routes_seal(routes), 0);
+  struct mg_header tenant = line("X-Tenant", "v43");
+  struct mg_headers headers = {.items = &tenant, .count = 1};
+  struct oracle oracle = {.answers = {1}};
+  struct mg_route_query query = at("/v81/", "V42", "GET");
+  query.headers = &headers;
+  query.opaque = answer;
+  query.context = &oracle;
+  CHECK_INT(mg_routes_find(routes, &query), 42);
+  CHECK_INT(oracle.asked, 1);
+  oracle.answers[0] = 0;
+  CHECK_INT(mg_routes_find(routes, &query), MG_ENOROUTE);
+  CHECK_INT(oracle.asked, 1 + 3); /* 42, 43, 81 */
+  mg_routes_free(&routes);
+}
+
 static int seal_of(void (*build)(struct mg_routes *routes))
 {
   struct mg_routes *routes = mg_routes_new();
@@ -449,6 +481,7 @@ RUN_TESTS({"path literals", path_literals}, {"hosts and methods", hosts_and_meth
           {"headers need every line", headers_need_every_line}, {"file order decides", file_order_decides},
           {"opaque predicates are asked in order and only where needed",
            opaque_predicates_are_asked_in_order_and_only_where_needed},
+          {"only routes that share a key are tested", only_routes_that_share_a_key_are_tested},
           {"programs that are not one expression", programs_that_are_not_one_expression},
           {"digest tells tables apart", digest_tells_tables_apart},
           {"agrees with plain evaluation", agrees_with_plain_evaluation},
