@@ -1,0 +1,83 @@
+/* core_cli.c - options: forms, limits, refusals, near misses. */
+#include "cli.h"
+
+#include <string.h>
+
+#include "t.h"
+
+enum { WORDS_MAX = 8 };
+
+/* Parses a NULL-terminated list of words. */
+static int parse(struct mg_options *options, unsigned allowed, const char *const *words)
+{
+  char *argv[WORDS_MAX + 1] = {0};
+  int argc = 0;
+  while (words[argc] && argc < WORDS_MAX) {
+    argv[argc] = (char *)words[argc];
+    argc++;
+  }
+  return mg_cli_parse(options, allowed, argc, argv);
+}
+
+#define PARSE(options, allowed, ...) parse(options, allowed, (const char *const[]){__VA_ARGS__, NULL})
+
+TEST(both_forms_are_read)
+{
+  struct mg_options options;
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "--port", "80", "--routes=a.lua", "--workers=3"), MG_EXIT_DONE);
+  CHECK_INT(options.port, 80);
+  CHECK_INT(options.workers, 3);
+  CHECK_INT(options.management_port, MG_UNSET);
+  CHECK_INT(strcmp(options.routes, "a.lua"), 0);
+  CHECK(options.server == NULL);
+}
+
+TEST(a_flag_takes_no_value)
+{
+  struct mg_options options;
+  CHECK_INT(PARSE(&options, MG_OPTION_JSON, "status", "--json"), MG_EXIT_DONE);
+  CHECK(options.json);
+  CHECK_INT(PARSE(&options, MG_OPTION_JSON, "status", "--json=yes"), MG_EXIT_USAGE);
+}
+
+TEST(numbers_have_limits)
+{
+  struct mg_options options;
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "--workers", "0"), MG_EXIT_USAGE);
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "--workers", "257"), MG_EXIT_USAGE);
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "--port", "65536"), MG_EXIT_USAGE);
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "--port", "-1"), MG_EXIT_USAGE);
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "--port", "80x"), MG_EXIT_USAGE);
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "--port", ""), MG_EXIT_USAGE);
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "--port", "99999999999999999999"), MG_EXIT_USAGE);
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "--port", "0"), MG_EXIT_DONE);
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "--workers", "256"), MG_EXIT_DONE);
+}
+
+TEST(what_a_command_does_not_take_is_refused)
+{
+  struct mg_options options;
+  CHECK_INT(PARSE(&options, MG_OPTIONS_CONTROL, "stop", "--workers", "2"), MG_EXIT_USAGE);
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "--prot", "80"), MG_EXIT_USAGE);
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "routes.yaml"), MG_EXIT_USAGE);
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "--port"), MG_EXIT_USAGE);
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "--routes="), MG_EXIT_USAGE);
+}
+
+TEST(the_nearest_word_is_near)
+{
+  static const char *const words[] = {"run", "reload", "status", "stop"};
+  CHECK_INT(strcmp(mg_cli_nearest("relaod", words, 4, sizeof words[0]), "reload"), 0);
+  CHECK_INT(strcmp(mg_cli_nearest("statsu", words, 4, sizeof words[0]), "status"), 0);
+  CHECK_INT(strcmp(mg_cli_nearest("rn", words, 4, sizeof words[0]), "run"), 0);
+  CHECK(mg_cli_nearest("defenestrate", words, 4, sizeof words[0]) == NULL);
+  char longer[200];
+  memset(longer, 'x', sizeof longer);
+  longer[sizeof longer - 1] = '\0';
+  CHECK(mg_cli_nearest(longer, words, 4, sizeof words[0]) == NULL);
+}
+
+RUN_TESTS({"both forms are read", both_forms_are_read}, {"a flag takes no value", a_flag_takes_no_value},
+          {"numbers have limits", numbers_have_limits},
+          {"what a command does not take is refused", what_a_command_does_not_take_is_refused},
+          {"the nearest word is near", the_nearest_word_is_near})
