@@ -8,6 +8,10 @@
 
 #include "err.h"
 
+/* A parser that has read a request line and waits for the first header: start lines are parsed by our own code, and
+ * llhttp refuses methods it does not know. Written once before main, then only copied. */
+static llhttp_t parser_at_first_line;
+
 struct fields {
   struct mg_headers *headers;
   const char *cursor; /* where the next line has to start */
@@ -35,8 +39,10 @@ static int take_line(struct fields *fields, const char *value, size_t len)
 {
   const char *name_end = fields->name + fields->name_len;
   const char *raw_end = value + len;
-  if (raw_end + 1 >= fields->end) return 0; /* its line end is not there yet */
-  if (raw_end[0] != '\r' || raw_end[1] != '\n') return fail(fields, MG_ELINEEND);
+  if (raw_end == fields->end) return 0; /* its line end is not there yet */
+  if (*raw_end != '\r') return fail(fields, *raw_end == '\n' ? MG_ELINEEND : MG_EBADHEADER);
+  if (raw_end + 1 == fields->end) return 0;
+  if (raw_end[1] != '\n') return fail(fields, MG_ELINEEND);
   const char *value_end = raw_end;
   while (value_end > value && is_blank(value_end[-1])) value_end--;
   struct mg_str text = mg_str(value, (size_t)(value_end - value));
@@ -71,6 +77,9 @@ static int on_name(llhttp_t *parser, const char *at, size_t len)
   if (len > UINT16_MAX) return fail(fields, MG_EHEADLARGE);
   fields->name = at;
   fields->name_len = len;
+  /* Every header is an ordinary one to llhttp: it knows no TAB behind a Content-Length, and what framing lines mean is
+   * decided elsewhere. An llhttp for which this changes nothing only refuses more. */
+  parser->header_state = parser_at_first_line.header_state;
   return 0;
 }
 
@@ -105,22 +114,17 @@ static const llhttp_settings_t settings = {
     .on_headers_complete = on_end,
 };
 
-/* A parser that has read a request line and waits for the first header: start lines are parsed by our own code, and
- * llhttp refuses methods it does not know. Written once before main, then only copied. */
-static llhttp_t parser_at_first_line;
-
 __attribute__((constructor)) static void prepare_parser(void)
 {
   static const char line[] = "POST / HTTP/1.1\r\n";
   llhttp_init(&parser_at_first_line, HTTP_REQUEST, &settings);
-  /* Both framing lines at once are a decision of http1.c, not of the tokenizer. */
-  llhttp_set_lenient_chunked_length(&parser_at_first_line, 1);
   llhttp_execute(&parser_at_first_line, line, sizeof line - 1);
 }
 
 static int err_of(const struct fields *fields, llhttp_errno_t parser_err)
 {
   if (fields->err) return fields->err;
+  if (!fields->name && fields->cursor < fields->end && is_blank(*fields->cursor)) return MG_EFOLD;
   switch (parser_err) {
   case HPE_INVALID_CONTENT_LENGTH:
   case HPE_UNEXPECTED_CONTENT_LENGTH: return MG_EBADLENGTH;

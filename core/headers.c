@@ -3,6 +3,10 @@
  * Thread: any, one per list. */
 #include "headers.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include "err.h"
 
 enum { CAPACITY_FIRST = 32, NAME_LEN_MAX = 256 };
@@ -233,44 +237,99 @@ const bool mg_token_bytes[256] = {
     ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1, ['~'] = 1, ['0' ... '9'] = 1, ['A' ... 'Z'] = 1, ['a' ... 'z'] = 1,
 };
 
-bool mg_token_ok(struct mg_str text)
-{
-  bool ok = text.len > 0;
-  for (size_t i = 0; i < text.len; i++) ok &= mg_token_bytes[(unsigned char)text.ptr[i]];
-  return ok;
-}
-
-bool mg_header_name_ok(struct mg_str name)
-{
-  return name.len <= NAME_LEN_MAX && mg_token_ok(name);
-}
-
 static bool byte_ok(unsigned char c)
 {
   return (c >= 0x20 && c != 0x7f) || c == '\t';
 }
 
-/* True if none of the eight bytes is below 0x20 or 0x7f; a TAB counts as bad here and is sorted out by the caller. */
-static bool word_ok(const char *bytes)
+static bool are_tokens(const char *bytes, size_t len)
 {
-  const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
-  uint64_t word, del;
-  memcpy(&word, bytes, sizeof word);
-  del = word ^ ones * 0x7f;
-  return ((((word - ones * 0x20) & ~word) | ((del - ones) & ~del)) & highs) == 0;
+  bool ok = true;
+  for (size_t i = 0; i < len; i++) ok &= mg_token_bytes[(unsigned char)bytes[i]];
+  return ok;
+}
+
+static bool are_ok(const char *bytes, size_t len)
+{
+  bool ok = true;
+  for (size_t i = 0; i < len; i++) ok &= byte_ok((unsigned char)bytes[i]);
+  return ok;
+}
+
+#ifdef __SSE2__
+
+/* Sixteen bytes of text, or 4 to 15 of which some then come twice. */
+static inline __m128i load(const char *bytes, size_t len)
+{
+  if (len >= 16) return _mm_loadu_si128((const __m128i *)bytes);
+  if (len >= 8)
+    return _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)bytes),
+                              _mm_loadl_epi64((const __m128i *)(bytes + len - 8)));
+  int32_t head, tail;
+  memcpy(&head, bytes, 4);
+  memcpy(&tail, bytes + len - 4, 4);
+  return _mm_set_epi32(tail, head, tail, head);
+}
+
+static inline bool all(__m128i mask)
+{
+  return _mm_movemask_epi8(mask) == 0xffff;
+}
+
+/* Letters, digits and '-': what nearly every name is made of. */
+static inline bool are_common(__m128i text)
+{
+  __m128i lower = _mm_or_si128(text, _mm_set1_epi8(0x20));
+  __m128i letter = _mm_and_si128(_mm_cmpgt_epi8(lower, _mm_set1_epi8('a' - 1)),
+                                 _mm_cmplt_epi8(lower, _mm_set1_epi8('z' + 1)));
+  __m128i digit = _mm_and_si128(_mm_cmpgt_epi8(text, _mm_set1_epi8('0' - 1)),
+                                _mm_cmplt_epi8(text, _mm_set1_epi8('9' + 1)));
+  return all(_mm_or_si128(_mm_or_si128(letter, digit), _mm_cmpeq_epi8(text, _mm_set1_epi8('-'))));
+}
+
+static inline bool are_printable(__m128i text)
+{
+  __m128i high_enough = _mm_cmpeq_epi8(_mm_max_epu8(text, _mm_set1_epi8(0x20)), text);
+  __m128i tab = _mm_cmpeq_epi8(text, _mm_set1_epi8('\t'));
+  __m128i del = _mm_cmpeq_epi8(text, _mm_set1_epi8(0x7f));
+  return all(_mm_andnot_si128(del, _mm_or_si128(high_enough, tab)));
+}
+
+bool mg_token_ok(struct mg_str text)
+{
+  if (text.len < 4) return text.len > 0 && are_tokens(text.ptr, text.len);
+  for (size_t i = 0; i + 16 < text.len; i += 16)
+    if (!are_common(load(text.ptr + i, 16))) return are_tokens(text.ptr, text.len);
+  size_t tail = text.len < 16 ? text.len : 16;
+  return are_common(load(text.ptr + text.len - tail, tail)) || are_tokens(text.ptr, text.len);
 }
 
 bool mg_header_value_ok(struct mg_str value)
 {
-  size_t i = 0;
-  for (; i + 8 <= value.len; i += 8) {
-    if (word_ok(value.ptr + i)) continue;
-    for (size_t j = i; j < i + 8; j++)
-      if (!byte_ok((unsigned char)value.ptr[j])) return false;
-  }
-  for (; i < value.len; i++)
-    if (!byte_ok((unsigned char)value.ptr[i])) return false;
-  return true;
+  if (value.len < 4) return are_ok(value.ptr, value.len);
+  for (size_t i = 0; i + 16 < value.len; i += 16)
+    if (!are_printable(load(value.ptr + i, 16))) return false;
+  size_t tail = value.len < 16 ? value.len : 16;
+  return are_printable(load(value.ptr + value.len - tail, tail));
+}
+
+#else
+
+bool mg_token_ok(struct mg_str text)
+{
+  return text.len > 0 && are_tokens(text.ptr, text.len);
+}
+
+bool mg_header_value_ok(struct mg_str value)
+{
+  return are_ok(value.ptr, value.len);
+}
+
+#endif
+
+bool mg_header_name_ok(struct mg_str name)
+{
+  return name.len <= NAME_LEN_MAX && mg_token_ok(name);
 }
 
 bool mg_list_next(struct mg_str *rest, struct mg_str *member)

@@ -216,7 +216,8 @@ int mg_request_head_parse(struct mg_request_head *head, const char *bytes, size_
   struct mg_headers headers = head->headers;
   headers.count = 0;
   headers.present = 0;
-  *head = (struct mg_request_head){.headers = headers};
+  const struct mg_str none = MG_STR("");
+  *head = (struct mg_request_head){.headers = headers, .method = none, .target = none, .authority = none, .host = none};
 
   size_t skipped = 0;
   int done = skip_empty_lines(bytes, len, &skipped);

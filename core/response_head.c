@@ -4,7 +4,7 @@
 #include "fields.h"
 #include "http1.h"
 
-/* The line's bytes as far as they are a status line; its end comes as llhttp never sees it.
+/* The line's bytes as far as they are a status line; llhttp never sees it.
  * 1 when it is whole, 0 when it is not there yet, or an error. */
 static int parse_status_line(struct mg_response_head *head, const char *bytes, size_t len, size_t *taken)
 {
@@ -89,7 +89,7 @@ int mg_response_head_parse(struct mg_response_head *head, const char *bytes, siz
   struct mg_headers headers = head->headers;
   headers.count = 0;
   headers.present = 0;
-  *head = (struct mg_response_head){.headers = headers};
+  *head = (struct mg_response_head){.headers = headers, .reason = MG_STR("")};
 
   bool cut = len >= limits->head_bytes_max;
   if (cut) len = limits->head_bytes_max;
