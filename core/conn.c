@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "log.h"
 
@@ -37,6 +38,7 @@ static void on_round(uv_prepare_t *prepare)
 {
   struct mg_net *net = prepare->data;
   net->round++;
+  net->round_reads = 0;
 }
 
 void mg_net_open(struct mg_net *net, uv_loop_t *loop)
@@ -87,6 +89,16 @@ int mg_conn_accept(struct mg_conn *conn, uv_stream_t *listener)
   return 0;
 }
 
+int mg_conn_adopt(struct mg_conn *conn, int fd)
+{
+  if (uv_tcp_open(&conn->as.tcp, fd)) {
+    close(fd);
+    return MG_EINTERNAL;
+  }
+  uv_tcp_nodelay(&conn->as.tcp, 1);
+  return 0;
+}
+
 static void on_connected(uv_connect_t *request, int status)
 {
   struct mg_conn *conn = request->data;
@@ -120,6 +132,7 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 {
   struct mg_conn *conn = stream->data;
   if (conn->closing) return;
+  conn->net->round_reads++;
   if (got > 0) {
     conn->events->data(conn, buf->base, (size_t)got);
   } else if (got < 0) {

@@ -21,7 +21,8 @@ struct mg_net {
   uv_loop_t *loop;
   struct mg_wheel wheel;
   uint64_t round;        /* turns of the loop; says whether two events came out of one poll */
-  uv_prepare_t prepare;  /* counts them */
+  unsigned round_reads;  /* read callbacks in this turn */
+  uv_prepare_t prepare;  /* counts turns */
   unsigned open_handles; /* of the net itself */
   void (*closed)(struct mg_net *net);
   char *scratch;
@@ -72,6 +73,8 @@ void mg_net_close(struct mg_net *net, void (*closed)(struct mg_net *net));
 int mg_conn_open(struct mg_conn *conn, struct mg_net *net, int family, const struct mg_conn_events *events);
 /** Takes the connection waiting at a listening stream. 0 or MG_EINTERNAL; close the conn either way. */
 int mg_conn_accept(struct mg_conn *conn, uv_stream_t *listener);
+/** As mg_conn_accept, with a descriptor accepted already (taken). */
+int mg_conn_adopt(struct mg_conn *conn, int fd);
 /** Starts connecting; events->connected follows unless this fails at once (MG_ECONNREFUSED). */
 int mg_conn_connect(struct mg_conn *conn, const struct sockaddr *address);
 

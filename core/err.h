@@ -20,6 +20,7 @@
   X(ECLTE, 400, "length_and_chunked", "Content-Length and Transfer-Encoding exclude each other.")    \
   X(EBADCHUNK, 400, "bad_chunk", "The chunked body is malformed.")                                   \
   X(EBADTRAILER, 400, "bad_trailer", "A trailer line is malformed.")                                 \
+  X(EBODYSHORT, 400, "body_truncated", "The request body ended early.")                              \
   X(EBADEXPECT, 417, "bad_expect", "That expectation cannot be met.")                                \
   X(EMETHOD, 501, "method", "That method is not supported.")                                         \
   X(ETRACE, 501, "trace", "TRACE is not supported.")                                                 \

@@ -96,7 +96,7 @@ static void on_idle_drained(struct mg_conn *conn, int err)
   (void)conn, (void)err;
 }
 
-static void on_upconn_closed(struct mg_conn *conn)
+void mg_upconn_closed(struct mg_conn *conn)
 {
   struct mg_upconn *up = (struct mg_upconn *)conn;
   up->target->upstreams->open--;
@@ -113,7 +113,7 @@ static const struct mg_conn_events idle_events = {.data = on_idle_data,
                                                   .drained = on_idle_drained,
                                                   .timeout = on_idle_timeout,
                                                   .connected = on_idle_connected,
-                                                  .closed = on_upconn_closed};
+                                                  .closed = mg_upconn_closed};
 
 static void serve_waiters(struct mg_target *target);
 
@@ -207,7 +207,7 @@ static const struct mg_conn_events connecting_events = {.data = on_connecting_da
                                                         .drained = on_idle_drained,
                                                         .timeout = on_connecting_timeout,
                                                         .connected = on_connecting_connected,
-                                                        .closed = on_upconn_closed};
+                                                        .closed = mg_upconn_closed};
 
 /* --- acquiring and releasing ------------------------------------------------------------------------------------------------ */
 
@@ -346,6 +346,13 @@ void mg_upconn_abort(struct mg_upconn *up)
   up->conn.events = &idle_events;
   mg_conn_reset(&up->conn);
   if (target->first_waiter) serve_waiters(target);
+}
+
+bool mg_upconn_unasked(const struct mg_upconn *up)
+{
+  const struct mg_net *net = up->conn.net;
+  /* libuv polls again within a turn once it has had 1,024 events; past that a turn says nothing. */
+  return up->reused && up->sent_round == net->round && net->round_reads < 1000;
 }
 
 void mg_target_report(struct mg_target *target, bool ok)

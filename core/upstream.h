@@ -105,6 +105,13 @@ void mg_upconn_release(struct mg_upconn *up, bool reusable);
 /** Cuts it, so that the upstream sees a request broken off rather than ended. */
 void mg_upconn_abort(struct mg_upconn *up);
 
+/** True for bytes (or an end) that were there before the request could have been answered: they came out of the poll in which its
+ * head was written to a pooled connection. */
+bool mg_upconn_unasked(const struct mg_upconn *up);
+
+/** What a holder's events must name as `closed`. */
+void mg_upconn_closed(struct mg_conn *conn);
+
 /** Notes how a try went: failures in a row keep a target from being chosen for a while. */
 void mg_target_report(struct mg_target *target, bool ok);
 unsigned mg_target_active(const struct mg_target *target);

@@ -4,7 +4,8 @@
  *
  * Handles (struct mg_request *, mg_response *, mg_exchange *) are numbers dressed as pointers and are never dereferenced:
  * bits 0-15 hold the slot of the exchange, the bits above its generation. Every call checks both.
- * Results below zero are errors of the caller, see MG_LUA_*. Text that is returned is borrowed until the call after next. */
+ * Results below zero are errors of the caller, see MG_LUA_*; where text is returned, *len is that error when it is below zero, and
+ * NULL with 0 means that there is none. Text is borrowed as long as the exchange lives. */
 
 enum {
   MG_ABI = 1,
@@ -18,7 +19,7 @@ enum {
   MG_LUA_ANSWERED = -6, /* respond was called before */
   MG_LUA_STATUS = -7,   /* not a status from 200 to 599 */
   MG_LUA_FRAMING = -8,  /* a header that the gateway alone may set (Content-Length, Transfer-Encoding, Connection, ...) */
-  MG_LUA_TARGET = -9    /* not a path or query that can be sent */
+  MG_LUA_TARGET = -9    /* not a path, query or host that can be sent */
 };
 
 struct mg_request;
@@ -26,33 +27,33 @@ struct mg_response;
 struct mg_exchange;
 
 /* request side; reads answer what the client sent, edits are applied when the upstream head is written */
-const char *mg_request_header(struct mg_request *request, const char *name, size_t name_len, size_t *len);
-const char *mg_request_header_at(struct mg_request *request, const char *name, size_t name_len, unsigned nth, size_t *len);
-const char *mg_request_upstream_header(struct mg_request *request, const char *name, size_t name_len, size_t *len);
+const char *mg_request_header(struct mg_request *request, const char *name, size_t name_len, int *len);
+const char *mg_request_header_at(struct mg_request *request, const char *name, size_t name_len, unsigned nth, int *len);
+const char *mg_request_upstream_header(struct mg_request *request, const char *name, size_t name_len, int *len);
 int mg_request_header_is(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len);
 int mg_request_has(struct mg_request *request, const char *name, size_t name_len);
 int mg_request_set_header(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len);
 int mg_request_add_header(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len);
 int mg_request_remove_header(struct mg_request *request, const char *name, size_t name_len);
 int mg_request_set_id_header(struct mg_request *request, const char *name, size_t name_len);
-const char *mg_request_method(struct mg_request *request, size_t *len);
-const char *mg_request_path(struct mg_request *request, size_t *len);
-const char *mg_request_raw_target(struct mg_request *request, size_t *len);
+const char *mg_request_method(struct mg_request *request, int *len);
+const char *mg_request_path(struct mg_request *request, int *len);
+const char *mg_request_raw_target(struct mg_request *request, int *len);
 int mg_request_set_path(struct mg_request *request, const char *path, size_t len);
-const char *mg_request_query(struct mg_request *request, const char *name, size_t name_len, size_t *len);
-const char *mg_request_query_string(struct mg_request *request, size_t *len);
+const char *mg_request_query(struct mg_request *request, const char *name, size_t name_len, int *len);
+const char *mg_request_query_string(struct mg_request *request, int *len);
 int mg_request_set_query_string(struct mg_request *request, const char *query, size_t len);
-const char *mg_request_cookie(struct mg_request *request, const char *name, size_t name_len, size_t *len);
-const char *mg_request_host(struct mg_request *request, size_t *len);
-const char *mg_request_client_ip(struct mg_request *request, size_t *len);
-const char *mg_request_id(struct mg_request *request, size_t *len);
+const char *mg_request_cookie(struct mg_request *request, const char *name, size_t name_len, int *len);
+const char *mg_request_host(struct mg_request *request, int *len);
+const char *mg_request_client_ip(struct mg_request *request, int *len);
+const char *mg_request_id(struct mg_request *request, int *len);
 int mg_request_respond(struct mg_request *request, int status, const char *body, size_t body_len);
 int mg_request_respond_header(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len);
 int mg_request_answered(struct mg_request *request);
 
 /* response side; reads and edits work on the answer as it stands */
-const char *mg_response_header(struct mg_response *response, const char *name, size_t name_len, size_t *len);
-const char *mg_response_header_at(struct mg_response *response, const char *name, size_t name_len, unsigned nth, size_t *len);
+const char *mg_response_header(struct mg_response *response, const char *name, size_t name_len, int *len);
+const char *mg_response_header_at(struct mg_response *response, const char *name, size_t name_len, unsigned nth, int *len);
 int mg_response_header_is(struct mg_response *response, const char *name, size_t name_len, const char *value, size_t value_len);
 int mg_response_has(struct mg_response *response, const char *name, size_t name_len);
 int mg_response_set_header(struct mg_response *response, const char *name, size_t name_len, const char *value, size_t value_len);
@@ -65,12 +66,12 @@ int mg_response_set_status(struct mg_response *response, int status);
 int mg_response_source(struct mg_response *response);
 
 /* the finished exchange, read-only; also numbers for log filters */
-const char *mg_exchange_id(struct mg_exchange *exchange, size_t *len);
-const char *mg_exchange_route(struct mg_exchange *exchange, size_t *len);
-const char *mg_exchange_error(struct mg_exchange *exchange, size_t *len);
+const char *mg_exchange_id(struct mg_exchange *exchange, int *len);
+const char *mg_exchange_route(struct mg_exchange *exchange, int *len);
+const char *mg_exchange_error(struct mg_exchange *exchange, int *len);
 double mg_exchange_number(struct mg_exchange *exchange, int which);
 int mg_exchange_set_attribute(struct mg_exchange *exchange, const char *name, size_t name_len, const char *value, size_t value_len);
-const char *mg_exchange_attribute(struct mg_exchange *exchange, const char *name, size_t name_len, size_t *len);
+const char *mg_exchange_attribute(struct mg_exchange *exchange, const char *name, size_t name_len, int *len);
 void mg_script_log(int level, const char *text, size_t len);
 void mg_script_filter_failed(struct mg_exchange *exchange, const char *message, size_t len);
 uint32_t *mg_script_running_filter(void);
@@ -107,7 +108,8 @@ void mg_routes_literal(struct mg_routes *routes, int kind, const char *name, siz
 void mg_routes_combine(struct mg_routes *routes, int combine, unsigned count);
 void mg_routes_end(struct mg_routes *routes);
 int mg_routes_seal(struct mg_routes *routes);
-void mg_routes_digest(const struct mg_routes *routes, char *out);
+void mg_routes_release(struct mg_routes *routes);
+void mg_routes_digest(const struct mg_routes *routes, char out[65]);
 
 struct mg_upstream_options {
   int strategy; /* 0 ROUND_ROBIN, 1 LEAST_REQUESTS, 2 CONSISTENT_HASH */
@@ -117,6 +119,7 @@ struct mg_upstream_options {
   int retries;
 };
 
+void mg_generation_routes(struct mg_generation *generation, struct mg_routes *routes);
 int mg_generation_upstream(struct mg_generation *generation, unsigned route, const struct mg_upstream_options *options);
 int mg_generation_target(struct mg_generation *generation, unsigned route, const char *key, size_t key_len,
                          const char *authority, size_t authority_len, const char *path_prefix, size_t path_prefix_len, unsigned weight);

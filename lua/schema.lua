@@ -36,6 +36,8 @@ local ACCEPTED = {
   map = "a map",
   object = "a map",
   any = "any value",
+  header_name = "a header name (letters, digits and !#$%&'*+-.^_`|~)",
+  header_value = "text without control characters",
 }
 
 local WORDS = {
@@ -52,18 +54,11 @@ local function full(spec)
 end
 
 
---- path + key, as it is shown: routes[0].upstream, headers["x-a b"].
-function schema.join(path, key)
-  if not key:find("^[%w_%-]+$") then return ('%s["%s"]'):format(path, key) end
-  return path == "" and key or path .. "." .. key
-end
-
-
 --- What is accepted, in one phrase, with the bounds that the schema sets.
 local function accepted(spec)
   if spec.accepted then return spec.accepted end
   if spec.enum then return table.concat(spec.enum, ", ") end
-  if spec.keys then return "a map of " .. table.concat(suggest.names(spec.keys), ", ") end
+  if spec.keys then return "a map with " .. table.concat(suggest.names(spec.keys), ", ") end
   local text = ACCEPTED[spec.type]
   if spec.none then text = text .. ", or none" end
   local unit = (spec.type == "string" and " bytes") or (spec.type == "array" and " items") or ""
@@ -103,6 +98,17 @@ function scalars.string(node, spec)
   if not within(spec, #node.text) then return nil end
   if spec.pattern and not node.text:find(spec.pattern) then return nil end
   return node.text
+end
+
+
+function scalars.header_name(node)
+  return node.text:find("^[%w!#$%%&'*+%-.^_`|~]+$") and #node.text <= 256 and node.text or nil
+end
+
+
+--- RFC 9110, 5.5: no control character but TAB, no DEL.
+function scalars.header_value(node)
+  return not node.text:find("[%z\1-\8\10-\31\127]") and node.text or nil
 end
 
 
@@ -189,9 +195,8 @@ local function check_array(context, node, spec, path)
   local values = {}
   for i, item in ipairs(items) do
     local at = node.kind == "array" and ("%s[%d]"):format(path, i - 1) or path
-    local before = #context.faults.list
     local value = schema.check(context, item, inner(spec), at)
-    if value == nil and #context.faults.list == before then
+    if value == nil and tree.is_null(item) then
       context.faults:add(item, at, "found null (an empty value) as an item of a list")
     end
     values[#values + 1] = value
@@ -204,7 +209,7 @@ local function check_map(context, node, spec, path)
   if node.kind ~= "map" and not node.empty then return schema.refuse(context, node, spec, path) end
   local values = {}
   for _, entry in ipairs(node.entries or {}) do
-    local at = schema.join(path, entry.key)
+    local at = tree.join(path, entry.key)
     if spec.pattern and not entry.key:find(spec.pattern) then
       context.faults:add(entry, at, ("found the key %s, accepted: keys that match the Lua pattern %s"):format(entry.key,
         spec.pattern))
@@ -243,7 +248,7 @@ local function check_object(context, node, spec, path)
     local key_spec = spec.keys[entry.key]
     if key_spec then
       seen[entry.key] = true
-      values[entry.key] = schema.check(context, entry.node, key_spec, schema.join(path, entry.key))
+      values[entry.key] = schema.check(context, entry.node, key_spec, tree.join(path, entry.key))
     else
       refuse_key(context, entry, spec.keys, path)
     end
@@ -251,7 +256,7 @@ local function check_object(context, node, spec, path)
   local outer = context.place
   context.place = node.line and node or outer
   for _, name in ipairs(suggest.names(spec.keys)) do
-    if not seen[name] then values[name] = absent(context, nil, full(spec.keys[name]), schema.join(path, name)) end
+    if not seen[name] then values[name] = absent(context, nil, full(spec.keys[name]), tree.join(path, name)) end
   end
   context.place = outer
   return values

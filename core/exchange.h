@@ -1,0 +1,189 @@
+/* exchange.h - one request and its answer: a table of steps and a small driver.
+ *
+ * Callbacks of the two streams store what happened and call mg_exchange_run; each step returns NEXT with ex->step set, or WAIT.
+ * The table is drawn in core/README.md. Thread: the loop's. */
+#pragma once
+
+#include "client.h"
+#include "forward.h"
+#include "http1.h"
+#include "target.h"
+
+enum mg_step {
+  MG_STEP_HEAD,
+  MG_STEP_CHECK,
+  MG_STEP_OPEN,
+  MG_STEP_ROUTE,
+  MG_STEP_COLLECT,
+  MG_STEP_REQUEST,
+  MG_STEP_RECORD,
+  MG_STEP_UPSTREAM,
+  MG_STEP_RESPONSE,
+  MG_STEP_RELAY,
+  MG_STEP_CLOSE,
+  MG_STEP_COUNT
+};
+
+enum mg_next { MG_NEXT, MG_WAIT, MG_DONE };
+
+/** Which of a filter's functions runs, for the calls that only some may make. */
+enum mg_phase { MG_PHASE_NONE, MG_PHASE_REQUEST, MG_PHASE_RESPONSE, MG_PHASE_LOG };
+
+/** Who made the answer. */
+enum mg_source { MG_FROM_UPSTREAM, MG_FROM_FILTER, MG_FROM_GATEWAY };
+
+enum mg_edit_op { MG_EDIT_SET, MG_EDIT_ADD, MG_EDIT_REMOVE };
+
+/** A change to the request's headers, applied in order when the upstream head is written. */
+struct mg_edit {
+  struct mg_edit *next;
+  struct mg_str name, value; /* in the arena */
+  uint8_t op;
+};
+
+struct mg_attribute {
+  struct mg_attribute *next;
+  struct mg_str name, value; /* in the arena */
+};
+
+enum mg_up_state { MG_UP_NONE, MG_UP_ACQUIRING, MG_UP_READY, MG_UP_SENT };
+
+struct mg_exchange {
+  uint64_t handle;
+  struct mg_gateway *gateway;
+  struct mg_client *client; /* NULL in the test kit */
+  struct mg_generation *generation;
+  const struct mg_plan *plan;
+  int route; /* index, -1 before and without one */
+  uint8_t step;
+  uint8_t phase;
+  uint8_t up_state;
+  uint8_t source; /* enum mg_source, of the answer */
+  uint8_t interim_count;
+  uint8_t tries;
+  bool running;
+  bool script_done;     /* the current phase's filters have run */
+  bool skip_filters;    /* no response filters: refused before routing, or a filter failed */
+  bool answered;        /* a filter called respond */
+  bool close;           /* the client connection ends with this exchange */
+  bool request_done;    /* the whole request body has been read */
+  bool request_broken;  /* ... or never will be */
+  bool response_done;
+  bool head_sent;       /* the client has (part of) the final head */
+  bool head_written;    /* the upstream has the head */
+  bool discard_body;    /* the upstream's body is not passed on */
+  bool counted;
+  bool tunnel;
+  bool tunnel_reset;    /* the client broke it off */
+  bool up_shut, client_shut; /* an end of file has been passed on in a tunnel */
+  bool te_trailers;     /* the client takes trailers */
+  bool up_ended;        /* the upstream will send no more */
+  bool retried;         /* the one repetition on a fresh connection is used up */
+  int err;              /* why the gateway answered itself, or why the exchange broke */
+
+  /* times, uv_hrtime's clock, nanoseconds */
+  uint64_t began_ns;
+  uint64_t wall_ms; /* of the start, for the id */
+  uint64_t sent_ns; /* the upstream head went out */
+  uint64_t first_byte_ns;
+  uint64_t id_count;
+
+  struct mg_request_head request;
+  struct mg_target_parts target;
+  struct mg_str raw_target; /* as sent */
+  struct mg_str request_host; /* without port */
+  struct mg_body_decoder request_body;
+  struct mg_headers request_trailers;
+  struct mg_address client_address;
+  struct mg_edit *first_edit, **last_edit;
+  struct mg_str new_path, new_query, new_host; /* set by filters; ptr NULL: unchanged */
+  struct mg_attribute *attributes;
+
+  struct mg_acquire acquire;
+  struct mg_upconn *up;
+  struct mg_inflow up_in;
+  struct mg_tried tried;
+  struct mg_member *member;
+  struct mg_str up_head; /* as written, for a repetition */
+  uint64_t up_body_written;
+  int up_err; /* how the last try failed */
+  unsigned retries_used;
+  size_t up_head_tried, up_head_scanned; /* of an answer's head that comes in pieces */
+
+  struct mg_response_head response;
+  struct mg_headers response_trailers;
+  struct mg_body_decoder response_body;
+  struct mg_str answer_body; /* of an answer of ours */
+  struct mg_str client_head; /* as written */
+  uint8_t body_out;          /* enum mg_body_out, towards the client */
+  uint64_t response_bytes;   /* of the body, as sent to the client */
+  char chunk_line[24];
+
+  struct mg_coroutine waiting; /* a filter that yielded */
+  struct mg_timer sleep;
+  char id_text[27];
+
+  struct mg_arena arena;
+  char first[]; /* the arena's first part, up to MG_EXCHANGE_BYTES */
+};
+
+/** A new exchange on client (NULL: none), with its own slot and arena. NULL when all slots are taken. */
+struct mg_exchange *mg_exchange_new(struct mg_gateway *gateway, struct mg_client *client);
+
+/** Frees an exchange that has not found a whole head. */
+void mg_exchange_forget(struct mg_exchange *ex);
+
+/** Runs steps until one waits; the exchange may be freed when this returns. */
+void mg_exchange_run(struct mg_exchange *ex);
+
+/** The exchange behind a handle's number, or NULL when it has ended. */
+struct mg_exchange *mg_exchange_find(struct mg_gateway *gateway, uint64_t handle);
+
+/** Answers in the gateway's own words: status and sentence of err; response filters run if the exchange is routed. To be called
+ * from within a step; sets ex->step. */
+enum mg_next mg_exchange_fail(struct mg_exchange *ex, int err);
+
+/** Ends the exchange without (the rest of) an answer: the client sees the connection break. Sets ex->step. */
+enum mg_next mg_exchange_break(struct mg_exchange *ex, int err);
+
+/** Ends the exchange now, whatever it is doing: the gateway is going. */
+void mg_exchange_abort(struct mg_exchange *ex);
+
+/** What the client connection tells: it ended (MG_ECLOSED, MG_ERESET), its time ran out, or its queue is gone. */
+void mg_exchange_client_ended(struct mg_exchange *ex, int err);
+void mg_exchange_client_timeout(struct mg_exchange *ex);
+void mg_exchange_client_drained(struct mg_exchange *ex, int err);
+
+/** The exchange's id as text, made when first asked for; 26 characters, lives as long as the exchange. */
+struct mg_str mg_exchange_id_text(struct mg_exchange *ex);
+
+/* The steps, by file. */
+enum mg_next mg_step_head(struct mg_exchange *ex);     /* exchange_request.c */
+enum mg_next mg_step_check(struct mg_exchange *ex);
+enum mg_next mg_step_open(struct mg_exchange *ex);
+enum mg_next mg_step_route(struct mg_exchange *ex);
+enum mg_next mg_step_collect(struct mg_exchange *ex);
+enum mg_next mg_step_request(struct mg_exchange *ex);
+enum mg_next mg_step_record(struct mg_exchange *ex);
+enum mg_next mg_step_upstream(struct mg_exchange *ex); /* exchange_upstream.c */
+enum mg_next mg_step_response(struct mg_exchange *ex); /* exchange_response.c */
+enum mg_next mg_step_relay(struct mg_exchange *ex);
+enum mg_next mg_step_close(struct mg_exchange *ex);
+
+/** exchange_upstream.c: sends what the client has sent of its body; 0 or an error of the client's framing. */
+int mg_exchange_send_body(struct mg_exchange *ex);
+/** exchange_upstream.c: the request's headers as filters have edited them, in a new list; 0 or MG_ENOMEM. */
+int mg_exchange_edited_headers(struct mg_exchange *ex, struct mg_headers *out);
+/** exchange_upstream.c: frames a piece of a body; bufs has room for 4. Returns how many it used. */
+unsigned mg_exchange_frame(struct mg_exchange *ex, const struct mg_body_piece *piece, enum mg_body_out out,
+                           const struct mg_headers *trailers, uv_buf_t *bufs);
+/** exchange_upstream.c: gives the upstream connection back, or cuts it. */
+void mg_exchange_leave_upstream(struct mg_exchange *ex, bool reusable);
+/** exchange_script.c: runs one phase's filters; MG_OK, MG_EAGAIN_LATER, MG_ESCRIPT. */
+/** exchange_script.c: decides OPAQUE predicate index: 1, 0, or MG_ESCRIPT. */
+int mg_exchange_ask(struct mg_exchange *ex, unsigned index);
+int mg_exchange_call(struct mg_exchange *ex, int ref, enum mg_phase phase);
+/** exchange_response.c: counts a finished exchange and runs its log filters. */
+void mg_exchange_account(struct mg_exchange *ex);
+/** exchange_tunnel.c: the connection has switched protocols; moves bytes both ways until an end. */
+enum mg_next mg_tunnel_run(struct mg_exchange *ex);

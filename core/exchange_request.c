@@ -1,0 +1,135 @@
+/* exchange_request.c - the steps from the first byte to the record: head, check, open, route, collect, request, record.
+ * Owns: nothing of its own.   May call: http1, target, forward, routes, exchange_script.   Never: touch a socket.
+ * Thread: the loop's. */
+#include "exchange.h"
+
+#include "log.h"
+
+enum { COPY_WHOLE_MAX = 4096 };
+
+/* How many of the bytes at hand to copy for parsing: all of a usual read, else up to the end of the head. */
+static size_t head_bytes(const struct mg_inflow *in, const struct mg_settings *settings)
+{
+  if (in->len <= COPY_WHOLE_MAX) return in->len;
+  const char *end = memmem(in->at, in->len, "\r\n\r\n", 4);
+  size_t len = end ? (size_t)(end - in->at) + 4 : in->len;
+  size_t most = settings->head_bytes_max + 64; /* enough to see that it is too long */
+  return len < most ? len : most;
+}
+
+enum mg_next mg_step_head(struct mg_exchange *ex)
+{
+  const struct mg_settings *settings = ex->gateway->settings;
+  struct mg_inflow *in = &ex->client->in;
+  const struct mg_head_limits limits = {.line_bytes_max = (uint32_t)settings->line_bytes_max,
+                                        .head_bytes_max = (uint32_t)settings->head_bytes_max,
+                                        .header_count_max = (uint32_t)settings->header_count_max};
+  size_t len = head_bytes(in, settings);
+  char *copy = mg_arena_copy(&ex->arena, in->at, len);
+  if (!copy) return ex->close = true, mg_exchange_fail(ex, MG_ENOMEM);
+  int took = mg_request_head_parse(&ex->request, copy, len, &limits);
+  if (took == 0) return MG_WAIT;
+  if (took < 0) {
+    ex->close = true; /* where the next request would begin is anybody's guess */
+    ex->request_broken = true;
+    return mg_exchange_fail(ex, took);
+  }
+  mg_inflow_take(in, (size_t)took);
+  ex->raw_target = ex->request.target;
+  ex->close = !ex->request.keep_alive;
+  ex->step = MG_STEP_CHECK;
+  return MG_NEXT;
+}
+
+static int resolve_client(struct mg_exchange *ex)
+{
+  const struct mg_settings *settings = ex->gateway->settings;
+  const struct mg_client *client = ex->client;
+  ex->client_address = client->peer;
+  const struct mg_header *te = mg_headers_get(&ex->request.headers, MG_H_TE);
+  ex->te_trailers = te && mg_header_list_has(mg_str(te->value, te->value_len), MG_STR("trailers"));
+  if (client->peer_trusted)
+    mg_client_address(&ex->request.headers, &client->peer, settings->trusted, settings->trusted_count, &ex->client_address);
+  mg_request_sanitise(&ex->request, client->peer_trusted);
+  return 0;
+}
+
+static int check(struct mg_exchange *ex)
+{
+  const struct mg_settings *settings = ex->gateway->settings;
+  struct mg_request_head *request = &ex->request;
+  struct mg_str port;
+  int err = mg_target_split(&ex->target, request->target, &ex->arena, settings->refuse_encoded_slash);
+  if (err) return err;
+  if (request->host.len) mg_authority_split(request->host, &ex->request_host, &port);
+  mg_headers_init(&ex->request_trailers, &ex->arena);
+  err = mg_body_start(&ex->request_body, request->framing, request->content_length, &ex->arena, &ex->request_trailers);
+  if (err) return err;
+  ex->request_done = ex->request_body.done;
+  if (settings->entity_bytes_max && request->content_length > settings->entity_bytes_max) return MG_EBODYLARGE;
+  return resolve_client(ex);
+}
+
+enum mg_next mg_step_check(struct mg_exchange *ex)
+{
+  int err = check(ex);
+  if (err) {
+    ex->close = true;
+    return mg_exchange_fail(ex, err);
+  }
+  ex->step = MG_STEP_OPEN;
+  return MG_NEXT;
+}
+
+enum mg_next mg_step_open(struct mg_exchange *ex)
+{
+  ex->generation = ex->gateway->current;
+  ex->generation->exchanges++;
+  ex->step = MG_STEP_ROUTE;
+  return MG_NEXT;
+}
+
+static int decide_opaque(void *context, unsigned index)
+{
+  return mg_exchange_ask(context, index);
+}
+
+enum mg_next mg_step_route(struct mg_exchange *ex)
+{
+  const struct mg_route_query query = {.path = ex->target.path,
+                                       .host = ex->request_host,
+                                       .method = ex->request.method,
+                                       .headers = &ex->request.headers,
+                                       .opaque = decide_opaque,
+                                       .context = ex};
+  int route = mg_routes_find(ex->generation->routes, &query);
+  if (route < 0) return mg_exchange_fail(ex, route);
+  ex->route = route;
+  ex->plan = &ex->generation->plans[route];
+  ex->step = MG_STEP_COLLECT;
+  return MG_NEXT;
+}
+
+enum mg_next mg_step_collect(struct mg_exchange *ex)
+{
+  ex->step = MG_STEP_REQUEST; /* no filter declares a buffered body */
+  return MG_NEXT;
+}
+
+enum mg_next mg_step_request(struct mg_exchange *ex)
+{
+  if (ex->plan->request_ref && !ex->script_done) {
+    int err = mg_exchange_call(ex, ex->plan->request_ref, MG_PHASE_REQUEST);
+    if (err == MG_EAGAIN_LATER) return MG_WAIT;
+    if (err) return mg_exchange_fail(ex, err);
+  }
+  ex->script_done = false;
+  ex->step = ex->answered ? MG_STEP_RESPONSE : MG_STEP_RECORD;
+  return MG_NEXT;
+}
+
+enum mg_next mg_step_record(struct mg_exchange *ex)
+{
+  ex->step = MG_STEP_UPSTREAM;
+  return MG_NEXT;
+}

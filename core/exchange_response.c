@@ -1,0 +1,226 @@
+/* exchange_response.c - the steps from the answer's head to the end: response, relay, close.
+ * Owns: nothing of its own.   May call: http1, forward, conn, exchange_script.   Never: Lua itself.   Thread: the loop's. */
+#include "exchange.h"
+
+#include "log.h"
+
+static bool is_bodiless(const struct mg_exchange *ex)
+{
+  unsigned status = ex->response.status;
+  return ex->request.method_id == MG_METHOD_HEAD || status == 204 || status == 304 || status < 200;
+}
+
+/* How the body goes out: the client's version and the status decide, whatever came in (RFC 9112, 6.3). */
+static void choose_framing(struct mg_exchange *ex, struct mg_response_out *out)
+{
+  bool ours = ex->source != MG_FROM_UPSTREAM;
+  out->body = MG_OUT_NONE;
+  if (is_bodiless(ex)) {
+    ex->discard_body = !ours && !ex->response_body.done;
+    if (ours && ex->request.method_id == MG_METHOD_HEAD && ex->response.status != 204 && ex->response.status != 304) {
+      out->body = MG_OUT_LENGTH;
+      out->content_length = ex->answer_body.len;
+    } else {
+      out->keep_length = ex->response.status != 204 && ex->response.status >= 200;
+    }
+  } else if (ours) {
+    out->body = MG_OUT_LENGTH;
+    out->content_length = ex->answer_body.len;
+  } else if (ex->response.framing == MG_FRAMING_LENGTH) {
+    out->body = MG_OUT_LENGTH;
+    out->content_length = ex->response.content_length;
+  } else if (ex->response.framing == MG_FRAMING_NONE) {
+    out->body = MG_OUT_LENGTH; /* a status that had no body was given one that has */
+  } else {
+    out->body = ex->request.minor ? MG_OUT_CHUNKED : MG_OUT_CLOSE;
+  }
+  ex->body_out = (uint8_t)out->body;
+}
+
+/* Reads away what is at hand of a request body nobody wanted, so that a small one does not cost the connection. */
+static void skip_request_body(struct mg_exchange *ex)
+{
+  struct mg_inflow *in = &ex->client->in;
+  struct mg_body_piece piece;
+  if (ex->request_done || ex->request_broken || !in->len || ex->up_state == MG_UP_SENT) return;
+  if (mg_body_decode(&ex->request_body, in->at, in->len, &piece)) {
+    ex->request_broken = true;
+    return;
+  }
+  mg_inflow_take(in, piece.consumed);
+  ex->request_done = piece.last;
+}
+
+static int write_head(struct mg_exchange *ex)
+{
+  struct mg_response_out out = {.status = ex->response.status,
+                                .reason = ex->response.reason,
+                                .headers = &ex->response.headers,
+                                .client_minor = ex->request.minor,
+                                .upgrade = ex->tunnel};
+  choose_framing(ex, &out);
+  if (ex->client) skip_request_body(ex);
+  if (!ex->request_done || out.body == MG_OUT_CLOSE || ex->gateway->draining || ex->client->half_closed) ex->close = true;
+  if (ex->tunnel) ex->close = false;
+  out.close = ex->close;
+  out.keep_alive_1_0 = ex->request.minor == 0 && !ex->close;
+  size_t bound = mg_response_write_bound(&out);
+  char *head = mg_arena_alloc(&ex->arena, bound);
+  long len = head ? mg_response_write(head, bound, &out) : -1;
+  if (len < 0) return MG_ENOMEM;
+  ex->client_head = mg_str(head, (size_t)len);
+  return 0;
+}
+
+/* What an answer of our own carries besides what filters set. */
+static int complete_own(struct mg_exchange *ex)
+{
+  struct mg_headers *headers = &ex->response.headers;
+  unsigned from = 0;
+  if (!mg_headers_next(headers, MG_STR("x-content-type-options"), &from)) {
+    int err = mg_headers_push(headers, MG_STR("x-content-type-options"), MG_STR("nosniff"), MG_H_OTHER);
+    if (err) return err;
+  }
+  if (mg_headers_get(headers, MG_H_DATE)) return 0;
+  return mg_headers_push(headers, MG_STR("date"), mg_gateway_date(ex->gateway), MG_H_DATE);
+}
+
+enum mg_next mg_step_response(struct mg_exchange *ex)
+{
+  if (ex->plan && ex->plan->response_ref && !ex->script_done && !ex->skip_filters && !ex->tunnel) {
+    int err = mg_exchange_call(ex, ex->plan->response_ref, MG_PHASE_RESPONSE);
+    if (err == MG_EAGAIN_LATER) {
+      if (ex->up) mg_conn_pause(&ex->up->conn), mg_conn_timeout(&ex->up->conn, 0);
+      return MG_WAIT;
+    }
+    if (err) return mg_exchange_fail(ex, err);
+    if (ex->up) mg_conn_read(&ex->up->conn);
+  }
+  if (ex->source != MG_FROM_UPSTREAM && complete_own(ex)) return mg_exchange_break(ex, MG_ENOMEM);
+  if (write_head(ex)) return mg_exchange_break(ex, MG_ENOMEM);
+  ex->step = MG_STEP_RELAY;
+  return MG_NEXT;
+}
+
+/* --- relay --------------------------------------------------------------------------------------------------------------------- */
+
+/* The next piece of the upstream's body. 0, MG_EAGAIN_LATER when nothing is there, or an error. */
+static int next_piece(struct mg_exchange *ex, struct mg_body_piece *piece)
+{
+  struct mg_inflow *in = &ex->up_in;
+  *piece = (struct mg_body_piece){0};
+  if (ex->response_body.done) {
+    piece->last = true;
+    return 0;
+  }
+  if (in->len) {
+    if (mg_body_decode(&ex->response_body, in->at, in->len, piece)) return MG_EUPBAD;
+    mg_inflow_take(in, piece->consumed);
+    if (piece->last || !ex->up_ended) return 0;
+  }
+  if (ex->up_ended) {
+    if (ex->up_err == MG_ERESET || mg_body_end(&ex->response_body)) return MG_ETRUNCATED;
+    piece->last = true;
+    return 0;
+  }
+  return ex->up_err == MG_EUPTIMEOUT ? MG_EUPTIMEOUT : MG_EAGAIN_LATER;
+}
+
+static int send_client(struct mg_exchange *ex, uv_buf_t *bufs, unsigned count)
+{
+  if (!count) return 0;
+  struct mg_conn *conn = &ex->client->conn;
+  int result = mg_conn_write(conn, bufs, count);
+  if (result < 0) return result;
+  ex->head_sent = true;
+  if (result == 1) mg_conn_timeout(conn, ex->gateway->settings->idle_timeout_ms);
+  return result;
+}
+
+static enum mg_next finish_response(struct mg_exchange *ex)
+{
+  ex->response_done = true;
+  mg_exchange_leave_upstream(ex, ex->response.keep_alive && !ex->discard_body);
+  ex->step = MG_STEP_CLOSE;
+  return MG_NEXT;
+}
+
+static enum mg_next relay_own(struct mg_exchange *ex)
+{
+  uv_buf_t bufs[2] = {uv_buf_init((char *)ex->client_head.ptr, (unsigned)ex->client_head.len)};
+  unsigned count = 1;
+  if (ex->answer_body.len && !is_bodiless(ex)) {
+    bufs[count++] = uv_buf_init((char *)ex->answer_body.ptr, (unsigned)ex->answer_body.len);
+    ex->response_bytes = ex->answer_body.len;
+  }
+  if (send_client(ex, bufs, count) < 0) return mg_exchange_break(ex, MG_ERESET);
+  return finish_response(ex);
+}
+
+static enum mg_next relay_upstream(struct mg_exchange *ex)
+{
+  for (;;) {
+    uv_buf_t bufs[6];
+    unsigned count = 0;
+    struct mg_body_piece piece;
+    int err = next_piece(ex, &piece);
+    if (err && err != MG_EAGAIN_LATER)
+      return ex->head_sent ? mg_exchange_break(ex, err) : mg_exchange_fail(ex, err == MG_ETRUNCATED ? MG_EUPCLOSED : err);
+    if (!ex->head_sent) bufs[count++] = uv_buf_init((char *)ex->client_head.ptr, (unsigned)ex->client_head.len);
+    if (!err && !ex->discard_body) count += mg_exchange_frame(ex, &piece, ex->body_out, &ex->response_trailers, bufs + count);
+    ex->response_bytes += piece.len;
+    int result = send_client(ex, bufs, count);
+    if (result < 0) return mg_exchange_break(ex, MG_ERESET);
+    if (!err && (piece.last || ex->discard_body)) return finish_response(ex);
+    if (result == 1 && !ex->up_ended) { /* the client is slower than the upstream */
+      mg_conn_pause(&ex->up->conn);
+      mg_conn_timeout(&ex->up->conn, 0);
+    } else if (!ex->up_ended) {
+      mg_conn_timeout(&ex->up->conn, ex->plan->group.read_ms);
+    }
+    if (err || !ex->up_in.len) break;
+  }
+  if (!ex->request_done && ex->up_state == MG_UP_SENT && mg_exchange_send_body(ex)) return mg_exchange_break(ex, MG_EBADCHUNK);
+  return MG_WAIT;
+}
+
+enum mg_next mg_step_relay(struct mg_exchange *ex)
+{
+  if (ex->tunnel) return mg_tunnel_run(ex);
+  if (ex->source != MG_FROM_UPSTREAM) return relay_own(ex);
+  return relay_upstream(ex);
+}
+
+/* --- close --------------------------------------------------------------------------------------------------------------------- */
+
+static void count_exchange(struct mg_exchange *ex)
+{
+  struct mg_worker_cell *cell = ex->gateway->cell;
+  mg_count(&cell->count.requests, 1);
+  if (ex->err) mg_count(&cell->refused[mg_err_index(ex->err)], 1);
+  mg_count(&cell->count.bytes_in, (int64_t)ex->request_body.body_size);
+  mg_count(&cell->count.bytes_out, (int64_t)ex->response_bytes);
+  if (!ex->head_sent) {
+    mg_count(&cell->count.client_aborts, 1);
+    return;
+  }
+  _Atomic uint64_t *classes[] = {&cell->count.responses_1xx, &cell->count.responses_2xx, &cell->count.responses_3xx,
+                                 &cell->count.responses_4xx, &cell->count.responses_5xx};
+  unsigned class = ex->response.status / 100;
+  if (class >= 1 && class <= 5) mg_count(classes[class - 1], 1);
+}
+
+void mg_exchange_account(struct mg_exchange *ex)
+{
+  ex->counted = true;
+  count_exchange(ex);
+  if (ex->plan && ex->plan->log_ref) mg_exchange_call(ex, ex->plan->log_ref, MG_PHASE_LOG);
+}
+
+enum mg_next mg_step_close(struct mg_exchange *ex)
+{
+  struct mg_client *client = ex->client;
+  if (client && client->conn.queued && !client->conn.write_failed && !client->conn.closing) return MG_WAIT;
+  if (!ex->counted) mg_exchange_account(ex);
+  return MG_DONE;
+}

@@ -1,0 +1,75 @@
+/* exchange_script.c - an exchange's calls into its generation's filters.
+ * Owns: nothing of its own.   May call: script.   Never: decide what happens next.   Thread: the loop's. */
+#include "exchange.h"
+
+#include <inttypes.h>
+
+#include "log.h"
+
+static void enter(struct mg_exchange *ex, enum mg_phase phase)
+{
+  struct mg_worker_cell *cell = ex->gateway->cell;
+  ex->phase = (uint8_t)phase;
+  atomic_store_explicit(&cell->running_generation, ex->generation->number, memory_order_relaxed);
+  atomic_store_explicit(&cell->running_route, (uint32_t)(ex->route + 1), memory_order_relaxed);
+}
+
+static void leave(struct mg_exchange *ex)
+{
+  struct mg_worker_cell *cell = ex->gateway->cell;
+  ex->phase = MG_PHASE_NONE;
+  atomic_store_explicit(&cell->running_route, 0, memory_order_relaxed);
+  atomic_store_explicit(&cell->running_filter, 0, memory_order_relaxed);
+}
+
+static int report_failure(struct mg_exchange *ex)
+{
+  struct mg_buf *error = &ex->gateway->script_error;
+  struct mg_str route = ex->route < 0 ? MG_STR("-") : mg_routes_id(ex->generation->routes, (unsigned)ex->route);
+  struct mg_str id = mg_exchange_id_text(ex);
+  mg_log(MG_LOG_ERROR, "filter %u of route %.*s failed in exchange %.*s: %.*s",
+         (unsigned)atomic_load_explicit(&ex->gateway->cell->running_filter, memory_order_relaxed), (int)route.len, route.ptr,
+         (int)id.len, id.ptr, (int)error->len, error->ptr);
+  error->len = 0;
+  mg_count(&ex->gateway->cell->count.script_errors, 1);
+  return MG_ESCRIPT;
+}
+
+/* Starts what a filter that yielded waits for. */
+static int begin_waiting(struct mg_exchange *ex)
+{
+  double milliseconds;
+  if (ex->phase == MG_PHASE_LOG || !mg_coroutine_sleeps(&ex->waiting, &milliseconds)) {
+    mg_script_drop(&ex->generation->script, &ex->waiting);
+    mg_buf_printf(&ex->gateway->script_error, "a filter may not wait here");
+    return report_failure(ex);
+  }
+  mg_timer_set(&ex->gateway->net.wheel, &ex->sleep, milliseconds < 1 ? 1 : (uint64_t)milliseconds);
+  return MG_EAGAIN_LATER;
+}
+
+int mg_exchange_call(struct mg_exchange *ex, int ref, enum mg_phase phase)
+{
+  struct mg_script *script = &ex->generation->script;
+  struct mg_buf *error = &ex->gateway->script_error;
+  if (ex->waiting.L && ex->sleep.deadline_ms) return MG_EAGAIN_LATER; /* something else woke the exchange */
+  enter(ex, phase);
+  int result = ex->waiting.L ? mg_script_resume(script, &ex->waiting, error)
+                             : mg_script_call(script, ref, (double)ex->handle, &ex->waiting, error);
+  if (result == MG_EAGAIN_LATER) result = begin_waiting(ex);
+  else if (result) result = report_failure(ex);
+  leave(ex);
+  ex->script_done = result != MG_EAGAIN_LATER;
+  return result;
+}
+
+int mg_exchange_ask(struct mg_exchange *ex, unsigned index)
+{
+  struct mg_generation *generation = ex->generation;
+  enter(ex, MG_PHASE_NONE);
+  int result = mg_script_ask(&generation->script, generation->opaque_ref, (double)ex->handle, index,
+                             &ex->gateway->script_error);
+  if (result < 0) result = report_failure(ex);
+  leave(ex);
+  return result;
+}

@@ -1,0 +1,305 @@
+/* gateway.c - one worker's data path: listeners, generations, drain.
+ * Owns: the listeners, all client connections, the generations, the slots of exchanges.   May call: client, upstream, script.
+ * Never: read a file.   Thread: the loop's. */
+#include "gateway.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api.h"
+#include "client.h"
+#include "exchange.h"
+#include "log.h"
+
+enum { EXCHANGES_KEPT = 1024, CHUNKS_KEPT = 64, CLIENTS_KEPT = 1024, DESCRIPTORS_RESERVED = 64, FIRST_REQUEST_MS = 1000 };
+
+/* --- the clock ------------------------------------------------------------------------------------------------------------------ */
+
+static void update_clock(struct mg_gateway *gateway)
+{
+  uint64_t now_ms = uv_now(gateway->net.loop);
+  if (gateway->date_len && now_ms - gateway->clock_read_ms < 500) return;
+  struct timespec wall;
+  struct tm utc;
+  clock_gettime(CLOCK_REALTIME, &wall);
+  gateway->clock_read_ms = now_ms;
+  gateway->wall_offset_ms = (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_nsec / 1000000 - uv_hrtime() / 1000000;
+  gmtime_r(&wall.tv_sec, &utc);
+  gateway->date_len = strftime(gateway->date, sizeof gateway->date, "%a, %d %b %Y %H:%M:%S GMT", &utc);
+}
+
+struct mg_str mg_gateway_date(struct mg_gateway *gateway)
+{
+  update_clock(gateway);
+  return mg_str(gateway->date, gateway->date_len);
+}
+
+static void on_clock(struct mg_timer *timer)
+{
+  struct mg_gateway *gateway = (struct mg_gateway *)((char *)timer - offsetof(struct mg_gateway, clock));
+  update_clock(gateway);
+  mg_timer_set(&gateway->net.wheel, timer, 1000);
+}
+
+/* --- listeners ------------------------------------------------------------------------------------------------------------------ */
+
+/* At the limit nothing is taken: libuv then holds one accepted connection and stops polling until uv_accept is called. */
+static void on_connection(uv_stream_t *stream, int status)
+{
+  struct mg_listener *listener = stream->data;
+  struct mg_gateway *gateway = listener->gateway;
+  if (status) return;
+  if (gateway->client_count >= gateway->clients_max) {
+    listener->waiting = true;
+    gateway->paused = true;
+  } else {
+    mg_client_accept(gateway, stream);
+  }
+}
+
+static void resume_accepting(struct mg_gateway *gateway)
+{
+  gateway->paused = false;
+  for (unsigned i = 0; i < gateway->listener_count && gateway->client_count < gateway->clients_max; i++) {
+    struct mg_listener *listener = &gateway->listeners[i];
+    if (!listener->open || !listener->waiting) continue;
+    listener->waiting = false;
+    mg_client_accept(gateway, (uv_stream_t *)&listener->handle);
+  }
+}
+
+static int open_listener(struct mg_gateway *gateway, struct mg_listener *listener, int fd)
+{
+  listener->gateway = gateway;
+  if (uv_tcp_init(gateway->net.loop, &listener->handle)) return MG_EINTERNAL;
+  listener->handle.data = listener;
+  listener->open = true;
+  gateway->open_handles++;
+  struct sockaddr_storage address;
+  socklen_t size = sizeof address;
+  if (uv_tcp_open(&listener->handle, fd) || getsockname(fd, (struct sockaddr *)&address, &size)) return MG_EINTERNAL;
+  gateway->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                                      : ((struct sockaddr_in *)&address)->sin_port);
+  return 0;
+}
+
+static void start_accepting(struct mg_gateway *gateway)
+{
+  gateway->accepting = true;
+  for (unsigned i = 0; i < gateway->listener_count; i++) {
+    int backlog = (int)gateway->settings->backlog;
+    int err = uv_listen((uv_stream_t *)&gateway->listeners[i].handle, backlog, on_connection);
+    if (err) mg_log(MG_LOG_ERROR, "listen failed: %s", uv_strerror(err));
+  }
+}
+
+/* --- opening -------------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t share(uint64_t total, uint64_t workers)
+{
+  return workers ? (total + workers - 1) / workers : total;
+}
+
+/* Connections this process can hold: each client may need a second descriptor for its upstream. */
+static unsigned descriptor_share(unsigned wanted)
+{
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit)) return wanted;
+  if (limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  uint64_t most = limit.rlim_cur > DESCRIPTORS_RESERVED + 2 ? (limit.rlim_cur - DESCRIPTORS_RESERVED) / 2 : 1;
+  if (most >= wanted) return wanted;
+  mg_log(MG_LOG_WARN, "%llu descriptors allow %llu connections, not %u", (unsigned long long)limit.rlim_cur,
+         (unsigned long long)most, wanted);
+  return (unsigned)most;
+}
+
+static uint64_t random_start(void)
+{
+  uint64_t random = 0;
+  if (uv_random(NULL, NULL, &random, sizeof random, 0, NULL)) random = uv_hrtime() * 0x9e3779b97f4a7c15u;
+  return random;
+}
+
+int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_settings *settings, struct mg_shm *shm,
+                    unsigned slot, const int *listeners, unsigned listener_count)
+{
+  struct mg_gateway *gateway = mg_calloc(1, sizeof *gateway);
+  *out = gateway;
+  gateway->settings = settings;
+  gateway->cell = mg_shm_worker(shm, slot);
+  gateway->slot = (uint16_t)slot;
+  gateway->id_count = random_start();
+  gateway->clients_max = descriptor_share((unsigned)share(settings->connections_max, settings->workers));
+  mg_net_open(&gateway->net, loop);
+  mg_upstreams_open(&gateway->upstreams, &gateway->net, shm, gateway->cell);
+  gateway->upstreams.idle_ttl_ms = settings->pool_ttl_ms;
+  gateway->upstreams.connections_max = (unsigned)share(settings->target_connections_max, settings->workers);
+  gateway->upstreams.queue_max = (unsigned)share(settings->target_queue_max, settings->workers);
+  gateway->slots = mg_calloc(MG_SLOTS, sizeof *gateway->slots);
+  gateway->slot_generations = mg_calloc(MG_SLOTS, sizeof *gateway->slot_generations);
+  gateway->free_slots = mg_calloc(MG_SLOTS, sizeof *gateway->free_slots);
+  mg_pool_init(&gateway->exchange_pool, MG_EXCHANGE_BYTES, EXCHANGES_KEPT);
+  mg_pool_init(&gateway->arena_pool, MG_ARENA_CHUNK_BYTES, CHUNKS_KEPT);
+  mg_pool_init(&gateway->client_pool, sizeof(struct mg_client), CLIENTS_KEPT);
+  mg_timer_init(&gateway->clock, on_clock);
+  on_clock(&gateway->clock);
+  gateway->listeners = mg_calloc(listener_count + 1, sizeof *gateway->listeners);
+  gateway->listener_count = listener_count;
+  for (unsigned i = 0; i < listener_count; i++)
+    if (open_listener(gateway, &gateway->listeners[i], listeners[i])) return MG_EINTERNAL;
+  mg_api_bind(gateway);
+  return 0;
+}
+
+/* --- generations ---------------------------------------------------------------------------------------------------------------- */
+
+static void free_if_unused(struct mg_gateway *gateway, struct mg_generation *generation)
+{
+  if (generation == gateway->current || generation->exchanges) return;
+  struct mg_generation **at = &gateway->older;
+  while (*at && *at != generation) at = &(*at)->next;
+  if (*at) *at = generation->next;
+  mg_log(MG_LOG_INFO, "generation %llu has ended", (unsigned long long)generation->number);
+  mg_generation_stop(generation);
+  mg_generation_free(&generation);
+}
+
+void mg_gateway_release(struct mg_gateway *gateway, struct mg_generation *generation)
+{
+  MG_ASSERT(generation->exchanges);
+  generation->exchanges--;
+  free_if_unused(gateway, generation);
+}
+
+void mg_gateway_switch(struct mg_gateway *gateway, struct mg_generation *generation)
+{
+  struct mg_generation *before = gateway->current;
+  for (unsigned i = 0; i < generation->plan_count; i++) mg_group_attach(&generation->plans[i].group, &gateway->upstreams);
+  mg_generation_start(generation);
+  gateway->current = generation;
+  atomic_store(&gateway->cell->generation, generation->number);
+  if (before) {
+    before->next = gateway->older;
+    gateway->older = before;
+    free_if_unused(gateway, before);
+  }
+  if (!gateway->accepting && !gateway->draining) start_accepting(gateway);
+}
+
+unsigned mg_gateway_generations(const struct mg_gateway *gateway)
+{
+  unsigned count = gateway->current != NULL;
+  for (const struct mg_generation *old = gateway->older; old; old = old->next) count++;
+  return count;
+}
+
+/* --- the end -------------------------------------------------------------------------------------------------------------------- */
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+  struct mg_listener *listener = handle->data;
+  struct mg_gateway *gateway = listener->gateway;
+  gateway->open_handles--;
+  mg_gateway_client_gone(gateway);
+}
+
+static void close_listeners(struct mg_gateway *gateway)
+{
+  for (unsigned i = 0; i < gateway->listener_count; i++) {
+    struct mg_listener *listener = &gateway->listeners[i];
+    if (!listener->open) continue;
+    listener->open = false;
+    uv_close((uv_handle_t *)&listener->handle, on_listener_closed);
+  }
+}
+
+void mg_gateway_client_gone(struct mg_gateway *gateway)
+{
+  if (gateway->paused && !gateway->draining) resume_accepting(gateway);
+  if (!gateway->draining || gateway->client_count || gateway->open_handles || !gateway->drained) return;
+  void (*drained)(void *) = gateway->drained;
+  gateway->drained = NULL;
+  mg_upstreams_close_idle(&gateway->upstreams);
+  drained(gateway->drained_context);
+}
+
+void mg_gateway_drain(struct mg_gateway *gateway, void (*done)(void *context), void *context)
+{
+  gateway->drained = done;
+  gateway->drained_context = context;
+  if (!gateway->draining) {
+    gateway->draining = true;
+    for (unsigned i = 0; i < gateway->listener_count; i++) {
+      struct mg_listener *listener = &gateway->listeners[i];
+      uv_os_fd_t fd;
+      if (listener->waiting) mg_client_accept(gateway, (uv_stream_t *)&listener->handle);
+      if (gateway->accepting && !uv_fileno((uv_handle_t *)&listener->handle, &fd)) mg_client_accept_queued(gateway, fd);
+    }
+    close_listeners(gateway);
+    struct mg_client *next;
+    for (struct mg_client *client = gateway->clients; client; client = next) {
+      next = client->next;
+      if (client->exchange || client->in.len) continue;
+      if (client->served)
+        mg_conn_close(&client->conn);
+      else
+        mg_conn_timeout(&client->conn, FIRST_REQUEST_MS); /* its request may be under way */
+    }
+  }
+  if (!gateway->client_count && !gateway->open_handles) mg_gateway_client_gone(gateway);
+}
+
+void mg_gateway_abort(struct mg_gateway *gateway)
+{
+  struct mg_client *next;
+  for (struct mg_client *client = gateway->clients; client; client = next) {
+    next = client->next;
+    if (client->exchange)
+      mg_exchange_abort(client->exchange);
+    else
+      mg_conn_close(&client->conn);
+  }
+}
+
+static void on_net_closed(struct mg_net *net)
+{
+  struct mg_gateway *gateway = (struct mg_gateway *)((char *)net - offsetof(struct mg_gateway, net));
+  mg_upstreams_free(&gateway->upstreams);
+  mg_pool_destroy(&gateway->exchange_pool);
+  mg_pool_destroy(&gateway->arena_pool);
+  mg_pool_destroy(&gateway->client_pool);
+  mg_buf_free(&gateway->script_error);
+  free(gateway->listeners);
+  free(gateway->slots);
+  free(gateway->slot_generations);
+  free(gateway->free_slots);
+  free(gateway);
+}
+
+void mg_gateway_close(struct mg_gateway **pointer)
+{
+  struct mg_gateway *gateway = *pointer;
+  *pointer = NULL;
+  gateway->draining = true;
+  close_listeners(gateway);
+  mg_upstreams_close_idle(&gateway->upstreams);
+  struct mg_generation *current = gateway->current;
+  gateway->current = NULL;
+  if (current) {
+    current->next = gateway->older;
+    gateway->older = current;
+    free_if_unused(gateway, current);
+  }
+  mg_timer_remove(&gateway->clock);
+  mg_api_bind(NULL);
+  mg_net_close(&gateway->net, on_net_closed);
+}

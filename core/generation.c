@@ -1,0 +1,161 @@
+/* generation.c - building a generation out of a bundle.
+ * Owns: the lua_State, route table and plans until they are freed.   May call: script, routes, bundle, Lua C API.
+ * Never: touch the loop (it runs on a helper thread).   Thread: one at a time. */
+#pragma GCC visibility push(default)
+#include <stddef.h>
+#include <stdint.h>
+
+#include "moongate_ffi.h"
+#pragma GCC visibility pop
+
+#include "generation.h"
+
+#include <lauxlib.h>
+#include <luajit.h>
+#include <stdlib.h>
+
+#include "bundle.h"
+#include "gateway.h"
+#include "log.h"
+
+/* --- called by lua/compile.lua while it builds ----------------------------------------------------------------------------------- */
+
+void mg_routes_release(struct mg_routes *routes)
+{
+  mg_routes_free(&routes);
+}
+
+void mg_generation_routes(struct mg_generation *generation, struct mg_routes *routes)
+{
+  generation->routes = routes;
+  generation->plan_count = mg_routes_count(routes);
+  generation->plans = mg_calloc(generation->plan_count + 1, sizeof *generation->plans);
+  for (unsigned i = 0; i < generation->plan_count; i++) generation->plans[i].fallback = -1;
+}
+
+int mg_generation_upstream(struct mg_generation *generation, unsigned route, const struct mg_upstream_options *options)
+{
+  if (route >= generation->plan_count) return MG_EINTERNAL;
+  struct mg_group *group = &generation->plans[route].group;
+  group->strategy = (uint8_t)options->strategy;
+  group->host_is_target = options->host == 1;
+  group->connect_ms = (uint64_t)options->connect_ms;
+  group->read_ms = (uint64_t)options->read_ms;
+  group->retries = (unsigned)options->retries;
+  return 0;
+}
+
+int mg_generation_target(struct mg_generation *generation, unsigned route, const char *key, size_t key_len, const char *authority,
+                         size_t authority_len, const char *path_prefix, size_t path_prefix_len, unsigned weight)
+{
+  if (route >= generation->plan_count) return MG_EINTERNAL;
+  struct mg_group *group = &generation->plans[route].group;
+  return mg_group_add(group, mg_str(key, key_len), mg_str(authority, authority_len), mg_str(path_prefix, path_prefix_len), weight)
+             ? 0
+             : MG_EINTERNAL;
+}
+
+/* --- building -------------------------------------------------------------------------------------------------------------------- */
+
+/* The function in field name of the table at the top, as a registry reference; 0 for none. */
+static int reference(lua_State *L, const char *name)
+{
+  lua_getfield(L, -1, name);
+  if (lua_isfunction(L, -1)) return luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_pop(L, 1);
+  return 0;
+}
+
+/* Calls require("moongate.compile").load(bundle, generation) and keeps the functions it returns. */
+static int load(lua_State *L)
+{
+  struct mg_generation *generation = lua_touserdata(L, 1);
+  struct mg_str *bundle = lua_touserdata(L, 2);
+  lua_settop(L, 0);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "moongate.compile");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "load");
+  lua_pushlstring(L, bundle->ptr, bundle->len);
+  lua_pushlightuserdata(L, generation);
+  lua_call(L, 2, 1);
+  luaL_checktype(L, -1, LUA_TTABLE);
+  generation->opaque_ref = reference(L, "opaque");
+  generation->stop_ref = reference(L, "stop");
+  for (unsigned i = 0; i < generation->plan_count; i++) {
+    struct mg_plan *plan = &generation->plans[i];
+    lua_rawgeti(L, -1, (int)i + 1);
+    plan->request_ref = reference(L, "request");
+    plan->response_ref = reference(L, "response");
+    plan->log_ref = reference(L, "log");
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+static bool digest_matches(const struct mg_generation *generation, struct mg_str bundle, struct mg_buf *error)
+{
+  char digest[65];
+  if (!generation->routes) {
+    mg_buf_printf(error, "no routes were built");
+    return false;
+  }
+  mg_routes_digest(generation->routes, digest);
+  struct mg_str wanted = mg_bundle_section(bundle, MG_STR("digest"));
+  if (mg_str_equal(wanted, mg_str(digest, 64))) return true;
+  mg_buf_printf(error, "the route table differs from the builder's (%s, not %.*s)", digest, (int)wanted.len, wanted.ptr);
+  return false;
+}
+
+struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number, struct mg_buf *error)
+{
+  struct mg_generation *generation = mg_calloc(1, sizeof *generation);
+  generation->number = number;
+  lua_State *L = generation->script.L = mg_script_open();
+  if (!L) {
+    mg_buf_printf(error, "no memory for a Lua state");
+    mg_generation_free(&generation);
+    return NULL;
+  }
+  luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF); /* on from the switch on, in the loop's thread */
+  lua_pushcfunction(L, load);
+  lua_pushlightuserdata(L, generation);
+  lua_pushlightuserdata(L, &bundle);
+  if (lua_pcall(L, 2, 0, 0)) {
+    const char *message = lua_tostring(L, -1);
+    mg_buf_printf(error, "%s", message ? message : "(error value is not text)");
+    mg_generation_free(&generation);
+  } else if (!digest_matches(generation, bundle, error)) {
+    mg_generation_free(&generation);
+  } else {
+    lua_gc(L, LUA_GCCOLLECT, 0);
+  }
+  return generation;
+}
+
+void mg_generation_start(struct mg_generation *generation)
+{
+  luaJIT_setmode(generation->script.L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_ON);
+}
+
+void mg_generation_stop(struct mg_generation *generation)
+{
+  struct mg_coroutine waiting = {0};
+  struct mg_buf error = {0};
+  if (!generation->stop_ref) return;
+  int result = mg_script_call(&generation->script, generation->stop_ref, (double)generation->number, &waiting, &error);
+  if (result == MG_EAGAIN_LATER) mg_script_drop(&generation->script, &waiting);
+  if (result) mg_log(MG_LOG_WARN, "a filter's stop failed: %.*s", (int)error.len, error.ptr);
+  mg_buf_free(&error);
+}
+
+void mg_generation_free(struct mg_generation **pointer)
+{
+  struct mg_generation *generation = *pointer;
+  *pointer = NULL;
+  mg_script_close(&generation->script);
+  for (unsigned i = 0; i < generation->plan_count; i++) mg_group_free(&generation->plans[i].group);
+  free(generation->plans);
+  if (generation->routes) mg_routes_free(&generation->routes);
+  free(generation);
+}

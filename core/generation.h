@@ -1,0 +1,35 @@
+/* generation.h - one loaded configuration: its lua_State, its route table, what each route runs and where it goes.
+ *
+ * Built on any thread (gateway.h: mg_generation_build), then owned by the loop. Lives until the last exchange that began on it
+ * has ended. */
+#pragma once
+
+#include "routes.h"
+#include "script.h"
+#include "upstream.h"
+
+/** What a route does. Script references are 0 where the phase has nothing to run. */
+struct mg_plan {
+  struct mg_group group; /* count 0: no upstream */
+  int fallback;          /* route index, -1 for none */
+  int request_ref;
+  int response_ref;
+  int log_ref;
+};
+
+struct mg_generation {
+  uint64_t number;
+  struct mg_script script;
+  struct mg_routes *routes;
+  struct mg_plan *plans; /* by route index */
+  unsigned plan_count;
+  int opaque_ref;        /* decides OPAQUE predicates; 0 for none */
+  int stop_ref;
+  unsigned exchanges; /* that run on it */
+  struct mg_generation *next; /* the gateway's older ones */
+};
+
+/** Turns its JIT compiler on: from the loop's thread. */
+void mg_generation_start(struct mg_generation *generation);
+/** Runs the filters' stop functions. */
+void mg_generation_stop(struct mg_generation *generation);

@@ -1,0 +1,254 @@
+/* script.c - lua_States and calls into them.
+ * Owns: the state and its coroutines.   May call: Lua C API.   Never: know an exchange, touch libuv.   Thread: one at a time. */
+#include "script.h"
+
+#include <lauxlib.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "log.h"
+
+/* Made by the build: every file under lua/ and filters/, ended by a NULL name. */
+struct embedded {
+  const char *name;
+  const char *bytes;
+  uint64_t size;
+};
+extern const struct embedded mg_embedded_files[];
+
+struct mg_str mg_embedded(const char *name)
+{
+  for (const struct embedded *file = mg_embedded_files; file->name; file++)
+    if (strcmp(file->name, name) == 0) return mg_str(file->bytes, file->size);
+  return (struct mg_str){0};
+}
+
+/* Pushes the text of a file: from $MOONGATE_LUA_PATH/name where that is set, else the embedded one. Nil if there is none. */
+static int push_source(lua_State *L, const char *name)
+{
+  const char *folder = getenv("MOONGATE_LUA_PATH");
+  if (folder) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    if (!file) return lua_pushnil(L), 0;
+    luaL_Buffer buffer;
+    luaL_buffinit(L, &buffer);
+    size_t got;
+    do {
+      got = fread(luaL_prepbuffer(&buffer), 1, LUAL_BUFFERSIZE, file);
+      luaL_addsize(&buffer, got);
+    } while (got > 0);
+    luaL_pushresult(&buffer);
+    fclose(file);
+    return 1;
+  }
+  struct mg_str source = mg_embedded(name);
+  if (!source.ptr) return lua_pushnil(L), 0;
+  lua_pushlstring(L, source.ptr, source.len);
+  return 1;
+}
+
+/* moongate_embedded(name) -> source or nil */
+static int embedded_source(lua_State *L)
+{
+  push_source(L, luaL_checkstring(L, 1));
+  return 1;
+}
+
+/* A package loader: moongate.NAME is lua/NAME.lua, moongate.filters.NAME is left to the filter loader. */
+static int load_embedded(lua_State *L)
+{
+  const char *module = luaL_checkstring(L, 1);
+  if (strncmp(module, "moongate.", 9) != 0 || strchr(module + 9, '.')) return 0;
+  char name[256], chunk[260];
+  snprintf(name, sizeof name, "lua/%s.lua", module + 9);
+  snprintf(chunk, sizeof chunk, "@%s", name);
+  if (!push_source(L, name)) {
+    lua_pushfstring(L, "\n\tno embedded file '%s'", name);
+    return 1;
+  }
+  size_t len;
+  const char *text = lua_tolstring(L, -1, &len);
+  if (luaL_loadbuffer(L, text, len, chunk)) return lua_error(L);
+  return 1;
+}
+
+/* Puts load_embedded second in package.loaders, behind preload. */
+static void install_loader(lua_State *L)
+{
+  lua_getglobal(L, "package");
+  lua_getfield(L, -1, "loaders");
+  for (int i = (int)lua_objlen(L, -1); i >= 2; i--) {
+    lua_rawgeti(L, -1, i);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_pushcfunction(L, load_embedded);
+  lua_rawseti(L, -2, 2);
+  lua_pop(L, 2);
+  lua_pushcfunction(L, embedded_source);
+  lua_setglobal(L, "moongate_embedded");
+}
+
+lua_State *mg_script_open(void)
+{
+  lua_State *L = luaL_newstate();
+  if (!L) return NULL;
+  luaL_openlibs(L);
+  install_loader(L);
+  return L;
+}
+
+/* Any error value becomes text with a traceback. */
+static int describe_error(lua_State *L)
+{
+  const char *message = lua_tostring(L, 1);
+  if (!message) message = lua_pushfstring(L, "(error value of type %s)", luaL_typename(L, 1));
+  luaL_traceback(L, L, message, 1);
+  return 1;
+}
+
+static void append_top(lua_State *L, struct mg_buf *text)
+{
+  size_t len;
+  const char *bytes = lua_tolstring(L, -1, &len);
+  if (bytes)
+    mg_buf_append(text, bytes, len);
+  else
+    mg_buf_printf(text, "(error value of type %s)", luaL_typename(L, -1));
+}
+
+int mg_script_run_command(lua_State *L, const char *module, int argc, char **argv, int *code, struct mg_buf *output,
+                          struct mg_buf *error)
+{
+  int top = lua_gettop(L), result = MG_ESCRIPT;
+  lua_pushcfunction(L, describe_error);
+  lua_getglobal(L, "require");
+  lua_pushfstring(L, "moongate.%s", module);
+  if (lua_pcall(L, 1, 1, top + 1)) goto out;
+  lua_getfield(L, -1, "main");
+  lua_createtable(L, argc, 0);
+  for (int i = 0; i < argc; i++) {
+    lua_pushstring(L, argv[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  if (lua_pcall(L, 1, 2, top + 1)) goto out;
+  *code = (int)lua_tointeger(L, -2);
+  if (lua_isstring(L, -1)) append_top(L, output);
+  result = MG_OK;
+out:
+  if (result) append_top(L, error);
+  lua_settop(L, top);
+  return result;
+}
+
+/* --- coroutines ------------------------------------------------------------------------------------------------------------- */
+
+static struct mg_coroutine take_coroutine(struct mg_script *script)
+{
+  if (script->idle_count) {
+    script->idle_count--;
+    return (struct mg_coroutine){script->idle[script->idle_count], script->refs[script->idle_count]};
+  }
+  lua_State *L = lua_newthread(script->L);
+  return (struct mg_coroutine){L, luaL_ref(script->L, LUA_REGISTRYINDEX)};
+}
+
+static void give_back(struct mg_script *script, struct mg_coroutine coroutine)
+{
+  if (script->idle_count == MG_COROUTINES_MAX) {
+    luaL_unref(script->L, LUA_REGISTRYINDEX, coroutine.ref);
+    return;
+  }
+  lua_settop(coroutine.L, 0);
+  script->idle[script->idle_count] = coroutine.L;
+  script->refs[script->idle_count] = coroutine.ref;
+  script->idle_count++;
+}
+
+/* A traceback of where a dead coroutine failed, as one line. */
+static void append_failure(lua_State *L, struct mg_buf *error)
+{
+  append_top(L, error);
+  lua_Debug frame;
+  for (int level = 0; level < 8 && lua_getstack(L, level, &frame); level++) {
+    lua_getinfo(L, "Sl", &frame);
+    if (frame.currentline > 0 && frame.source[0] == '@') mg_buf_printf(error, " < %s:%d", frame.short_src, frame.currentline);
+  }
+}
+
+static int run(struct mg_script *script, struct mg_coroutine coroutine, int arguments, struct mg_coroutine *waiting,
+               struct mg_buf *error)
+{
+  int status = lua_resume(coroutine.L, arguments);
+  if (status == 0) {
+    give_back(script, coroutine);
+    return MG_OK;
+  }
+  if (status == LUA_YIELD) {
+    *waiting = coroutine;
+    return MG_EAGAIN_LATER;
+  }
+  append_failure(coroutine.L, error);
+  luaL_unref(script->L, LUA_REGISTRYINDEX, coroutine.ref); /* a coroutine that failed is dead */
+  return MG_ESCRIPT;
+}
+
+int mg_script_call(struct mg_script *script, int ref, double argument, struct mg_coroutine *waiting, struct mg_buf *error)
+{
+  struct mg_coroutine coroutine = take_coroutine(script);
+  lua_rawgeti(coroutine.L, LUA_REGISTRYINDEX, ref);
+  lua_pushnumber(coroutine.L, argument);
+  return run(script, coroutine, 1, waiting, error);
+}
+
+int mg_script_resume(struct mg_script *script, struct mg_coroutine *waiting, struct mg_buf *error)
+{
+  struct mg_coroutine coroutine = *waiting;
+  *waiting = (struct mg_coroutine){0};
+  lua_settop(coroutine.L, 0); /* what it yielded has been read */
+  return run(script, coroutine, 0, waiting, error);
+}
+
+int mg_script_ask(struct mg_script *script, int ref, double argument, unsigned index, struct mg_buf *error)
+{
+  struct mg_coroutine coroutine = take_coroutine(script);
+  lua_State *L = coroutine.L;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, ref);
+  lua_pushnumber(L, argument);
+  lua_pushnumber(L, index);
+  int status = lua_resume(L, 2);
+  if (status == 0) {
+    int truth = lua_toboolean(L, -1);
+    give_back(script, coroutine);
+    return truth;
+  }
+  if (status == LUA_YIELD)
+    mg_buf_printf(error, "a predicate may not wait");
+  else
+    append_failure(L, error);
+  luaL_unref(script->L, LUA_REGISTRYINDEX, coroutine.ref);
+  return MG_ESCRIPT;
+}
+
+bool mg_coroutine_sleeps(const struct mg_coroutine *waiting, double *milliseconds)
+{
+  lua_State *L = waiting->L;
+  const char *what = lua_gettop(L) == 2 ? lua_tostring(L, 1) : NULL;
+  if (!what || strcmp(what, "sleep") != 0 || !lua_isnumber(L, 2)) return false;
+  *milliseconds = lua_tonumber(L, 2);
+  return *milliseconds >= 0 && *milliseconds < 86400e3;
+}
+
+void mg_script_drop(struct mg_script *script, struct mg_coroutine *waiting)
+{
+  if (waiting->L) luaL_unref(script->L, LUA_REGISTRYINDEX, waiting->ref);
+  *waiting = (struct mg_coroutine){0};
+}
+
+void mg_script_close(struct mg_script *script)
+{
+  if (script->L) lua_close(script->L);
+  *script = (struct mg_script){0};
+}

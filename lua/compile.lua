@@ -1,0 +1,299 @@
+--- compile.lua - from the canonical configuration to what runs: the route table in C, one function for each route and phase.
+--
+-- The function of a route and phase calls its filters one after the other; filters, their options and their state are its
+-- upvalues, so that LuaJIT compiles the whole chain as one piece. A route without filters for a phase has no function.
+-- Owns: the order of filters, what an error does.   May call: ffi, handles, bundle, the loader it is given.
+-- Never: read a file, keep state between loads.
+
+local ffi = require "moongate.ffi"
+local handles = require "moongate.handles"
+
+local C = ffi.C
+local compile = {}
+
+local FILTERS_PER_FUNCTION = 16 -- three upvalues each, of the 60 that a function may have
+local STRATEGIES = { ROUND_ROBIN = 0, LEAST_REQUESTS = 1, CONSISTENT_HASH = 2 }
+local KINDS = {
+  path = C.MG_MATCH_PATH, prefix = C.MG_MATCH_PREFIX, segments = C.MG_MATCH_SEGMENTS, host = C.MG_MATCH_HOST,
+  method = C.MG_MATCH_METHOD, header = C.MG_MATCH_HEADER, has_header = C.MG_MATCH_HAS_HEADER, opaque = C.MG_MATCH_OPAQUE,
+}
+local COMBINES = { ["and"] = C.MG_MATCH_AND, ["or"] = C.MG_MATCH_OR, ["not"] = C.MG_MATCH_NOT }
+
+--- The phases that run per exchange. handle: what a filter's function gets; backwards: the first filter has the last word;
+-- ends: a filter may end the phase by answering.
+local PHASES = {
+  { name = "request", handle = "struct mg_request *", ends = true },
+  { name = "response", handle = "struct mg_response *", backwards = true },
+  { name = "log", handle = "struct mg_exchange *" },
+}
+
+
+-- The route table -------------------------------------------------------------------------------------------------
+
+
+local function add_match(routes, tree)
+  if tree.op then
+    for _, child in ipairs(tree) do add_match(routes, child) end
+    C.mg_routes_combine(routes, COMBINES[tree.op], #tree)
+    return
+  end
+  local name = tree.name or ""
+  local value = tree.kind == "opaque" and tostring(tree.index) or tree.value or ""
+  C.mg_routes_literal(routes, KINDS[tree.kind], name, #name, value, #value)
+end
+
+
+--- Builds the route table in C. @return a struct mg_routes pointer that the caller owns
+local function build_routes(config)
+  local routes = C.mg_routes_new()
+  for _, route in ipairs(config.routes) do
+    C.mg_routes_begin(routes, route.id, #route.id)
+    if route.match then add_match(routes, route.match) end
+    C.mg_routes_end(routes)
+  end
+  if C.mg_routes_seal(routes) < 0 then
+    C.mg_routes_release(routes)
+    error("the predicates of a route are nested too deeply", 0)
+  end
+  return routes
+end
+
+
+local function digest_of(routes)
+  local text = ffi.new("char[65]")
+  C.mg_routes_digest(routes, text)
+  return ffi.string(text)
+end
+
+
+-- Filters ---------------------------------------------------------------------------------------------------------
+
+
+--- Runs a filter's init. @return the entry { module, conf, state, on_error, place }
+local function start_filter(filter, loader)
+  local module, why = loader:module(filter)
+  local place = filter.path or filter.name
+  if not module then error(("%s: %s"):format(place, why), 0) end
+  local entry = { module = module, conf = filter.conf or {}, on_error = filter.on_error, place = place }
+  if module.init then
+    if moongate_progress then moongate_progress(("init of filter %s (%s)"):format(filter.name, place)) end
+    local ok, state = pcall(module.init, entry.conf)
+    if not ok then error(("%s: init of filter %s failed: %s"):format(place, filter.name, tostring(state)), 0) end
+    entry.state = state
+  end
+  return entry
+end
+
+
+local function start_filters(list, loader)
+  local entries = {}
+  for i, filter in ipairs(list or {}) do entries[i] = start_filter(filter, loader) end
+  return entries
+end
+
+
+--- The source of a function that runs filters one after the other, for entries first to last of a chain.
+local function chain_source(chain, first, last, phase)
+  local names, lines = {}, {}
+  for i = first, last do
+    names[#names + 1] = ("f%d, c%d, s%d"):format(i, i, i)
+    local call = ("f%d(handle, c%d, s%d)"):format(i, i, i)
+    lines[#lines + 1] = ("  running[0] = %d"):format(chain[i].position)
+    if chain[i].on_error == "continue" then
+      lines[#lines + 1] = ("  do local ok, why = pcall(%s) if not ok then failed(handle, why) end end"):format(
+        call:gsub("%(", ", ", 1))
+    else
+      lines[#lines + 1] = "  " .. call
+    end
+    if phase.ends then lines[#lines + 1] = "  if C.mg_request_answered(handle) ~= 0 then return true end" end
+  end
+  return ("local C, running, failed, pcall, %s = ...\nreturn function(handle)\n%s\nend\n"):format(
+    table.concat(names, ", "), table.concat(lines, "\n"))
+end
+
+
+local function failed(handle, why)
+  local text = tostring(why)
+  C.mg_script_filter_failed(ffi.cast("struct mg_exchange *", handle), text, #text)
+end
+
+
+local function chain_part(chain, first, last, phase, running)
+  local source = chain_source(chain, first, last, phase)
+  local values, count = { C, running, failed, pcall }, 4
+  for i = first, last do
+    local entry = chain[i]
+    values[count + 1], values[count + 2], values[count + 3] = entry.module[phase.name], entry.conf, entry.state
+    count = count + 3
+  end
+  return assert(load(source, "=(chain)", "t"))(unpack(values, 1, count))
+end
+
+
+--- Runs parts of a long chain in turn until one says that it has ended.
+local function join_parts(parts)
+  if #parts == 1 then return parts[1] end
+  return function(handle)
+    for i = 1, #parts do
+      if parts[i](handle) then return end
+    end
+  end
+end
+
+
+--- The function of one route and phase: takes a handle's number. Nil when no filter takes part.
+local function phase_function(entries, phase, running)
+  local chain = {}
+  for position, entry in ipairs(entries) do
+    if entry.module[phase.name] then
+      local link = { module = entry.module, conf = entry.conf, state = entry.state, on_error = entry.on_error, position = position }
+      table.insert(chain, phase.backwards and 1 or #chain + 1, link)
+    end
+  end
+  if #chain == 0 then return nil end
+  local parts = {}
+  for first = 1, #chain, FILTERS_PER_FUNCTION do
+    local last = math.min(first + FILTERS_PER_FUNCTION - 1, #chain)
+    parts[#parts + 1] = chain_part(chain, first, last, phase, running)
+  end
+  local enter = [[
+    local cast, handle_type, run = ...
+    return function(number) run(cast(handle_type, number)) end]]
+  return assert(load(enter, "=(phase)", "t"))(ffi.cast, ffi.typeof(phase.handle), join_parts(parts))
+end
+
+
+local function concatenated(first, second)
+  local all = {}
+  for _, entry in ipairs(first) do all[#all + 1] = entry end
+  for _, entry in ipairs(second) do all[#all + 1] = entry end
+  return all
+end
+
+
+--- One table of phase functions for each route, and the entries of all filters.
+local function build_chains(config, loader)
+  local running = C.mg_script_running_filter()
+  local global = start_filters(config.global_filters, loader)
+  local chains, started = {}, concatenated(global, {})
+  for i, route in ipairs(config.routes) do
+    local own = start_filters(route.filters, loader)
+    local entries = concatenated(global, own)
+    chains[i] = {}
+    for _, phase in ipairs(PHASES) do chains[i][phase.name] = phase_function(entries, phase, running) end
+    for _, entry in ipairs(own) do started[#started + 1] = entry end
+  end
+  return chains, started
+end
+
+
+-- What stands in for a predicate ----------------------------------------------------------------------------------
+
+
+--- The function that decides predicates which C cannot: (number, index) → truth. Nil when there are none.
+local function opaque_function(config, functions)
+  if #(config.opaques or {}) == 0 then return nil end
+  local tests = {}
+  for i, leaf in ipairs(config.opaques) do tests[i] = functions[leaf["function"]] end
+  local request_type = ffi.typeof("struct mg_request *")
+  return function(number, index) return tests[index + 1](ffi.cast(request_type, number)) end
+end
+
+
+--- Runs the filters' stop functions, the last started first; every one gets its turn.
+local function stop_function(started)
+  return function()
+    local first_failure
+    for i = #started, 1, -1 do
+      local entry = started[i]
+      if entry.module.stop then
+        local ok, why = pcall(entry.module.stop, entry.conf, entry.state)
+        if not ok then first_failure = first_failure or ("%s: %s"):format(entry.place, tostring(why)) end
+      end
+    end
+    if first_failure then error(first_failure, 0) end
+  end
+end
+
+
+-- Upstreams -------------------------------------------------------------------------------------------------------
+
+
+local function add_upstream(generation, index, upstream)
+  local options = ffi.new("struct mg_upstream_options")
+  options.strategy = STRATEGIES[upstream.strategy] or 0
+  options.host = upstream.host == "target" and 1 or 0
+  options.connect_ms = upstream.timeouts.connect
+  options.read_ms = upstream.timeouts.read
+  options.retries = upstream.retries or 0
+  C.mg_generation_upstream(generation, index, options)
+  for _, target in ipairs(upstream.targets) do
+    local prefix = target.path_prefix or ""
+    local added = C.mg_generation_target(generation, index, target.key, #target.key, target.authority, #target.authority,
+      prefix, #prefix, target.weight or 1)
+    if added < 0 then error("an upstream has too many targets", 0) end
+  end
+end
+
+
+-- The two ways in -------------------------------------------------------------------------------------------------
+
+
+--- Proves in the builder that a configuration compiles and its filters start.
+-- @return { digest = "64 hexadecimal digits" of the route table }; or nil and why
+function compile.build(config, loader)
+  local ok, result = pcall(function()
+    local routes = build_routes(config)
+    local digest = digest_of(routes)
+    C.mg_routes_release(routes)
+    local functions, why = loader:route_functions(config)
+    if not functions then error(why, 0) end
+    local _, started = build_chains(config, loader)
+    opaque_function(config, functions)
+    stop_function(started)()
+    return { digest = digest }
+  end)
+  if not ok then return nil, tostring(result) end
+  return result
+end
+
+
+--- What filters reach of the process.
+local function make_host()
+  return {
+    log = function(level, text) C.mg_script_log(handles.LEVELS[level] or 1, text, #text) end,
+    moongate = {
+      --- Lets the gateway go on with others for so many seconds.
+      sleep = function(seconds)
+        if type(seconds) ~= "number" or seconds < 0 then error("moongate.sleep: seconds is a number from 0", 2) end
+        coroutine.yield("sleep", seconds * 1000)
+      end,
+    },
+  }
+end
+
+
+--- Builds a worker's generation out of a bundle.
+-- @param text the bundle; @param pointer the struct mg_generation, as light userdata
+-- @return list of { request, response, log } functions by route, with `opaque` and `stop`
+function compile.load(text, pointer)
+  require("jit.opt").start("maxtrace=65000", "maxmcode=131072")
+  local bundle = require "moongate.bundle"
+  local parts = assert(bundle.parse(text))
+  local config, host = parts.config, make_host()
+  require("moongate.sandbox").seal(host)
+  local loader = bundle.loader(parts, host)
+  local generation = ffi.cast("struct mg_generation *", pointer)
+  C.mg_generation_routes(generation, build_routes(config))
+  local functions = assert(loader:route_functions(config))
+  local chains, started = build_chains(config, loader)
+  for i, route in ipairs(config.routes) do
+    if route.upstream then add_upstream(generation, i - 1, route.upstream) end
+  end
+  chains.opaque = opaque_function(config, functions)
+  chains.stop = stop_function(started)
+  return chains
+end
+
+
+return compile

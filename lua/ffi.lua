@@ -1,0 +1,25 @@
+--- ffi.lua - the one place where Lua sees C: the declarations of moongate_ffi.h and the scratch that calls share.
+--
+-- Owns: the only `require "ffi"`. May call: the functions of moongate_ffi.h.   Never: reach filters.
+
+local ffi = require "ffi"
+
+local ABI = 1
+
+local header = moongate_embedded("lua/moongate_ffi.h")
+ffi.cdef((header:gsub("#pragma once", "", 1)))
+
+local C = ffi.C
+if C.MG_ABI ~= ABI then
+  error(("the Lua files are for ABI %d, the executable has %d"):format(ABI, tonumber(C.MG_ABI)))
+end
+
+return {
+  C = C,
+  cast = ffi.cast,
+  metatype = ffi.metatype,
+  new = ffi.new,
+  string = ffi.string,
+  typeof = ffi.typeof,
+  length = ffi.new("int[1]"), -- where C puts the length of a text, or an error below zero
+}
