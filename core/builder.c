@@ -31,7 +31,7 @@ struct watchdog {
   struct timespec started;
   long limit_ms;
   bool finished;
-  char progress[PROGRESS_SIZE]; /* what runs now, in the Lua side's words */
+  char progress[PROGRESS_SIZE]; /* what runs now, in the Lua side's words: "loading filters/x.lua" */
 };
 
 static struct timespec after(struct timespec start, long ms)
@@ -56,8 +56,8 @@ static struct watchdog *watchdog_of(lua_State *L)
 __attribute__((noreturn)) static void give_up(struct watchdog *dog, const char *where)
 {
   pthread_mutex_lock(&dog->lock);
-  fprintf(stderr, "loading took longer than %ld ms (scripts.max_load_time) and was ended; running was %s%s%s\n",
-          dog->limit_ms, dog->progress[0] ? dog->progress : "the configuration", where ? ", at " : "",
+  fprintf(stderr, "loading took longer than %ld ms (scripts.max_load_time) and was ended; in progress: %s%s%s\n",
+          dog->limit_ms, dog->progress[0] ? dog->progress : "reading the configuration", where ? ", at " : "",
           where ? where : "");
   fflush(NULL);
   _exit(MG_EXIT_FAILED);

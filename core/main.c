@@ -50,9 +50,11 @@ enum { COMMANDS = sizeof commands / sizeof commands[0] };
 static void print_usage(FILE *out)
 {
   fputs("usage: moongate COMMAND [OPTIONS]\n\n", out);
-  for (int i = 0; i < COMMANDS; i++)
-    if (commands[i].help)
-      fprintf(out, "  %-8s %s\n           %s\n", commands[i].name, commands[i].help, commands[i].arguments);
+  for (int i = 0; i < COMMANDS; i++) {
+    if (!commands[i].help) continue;
+    fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
+    if (*commands[i].arguments) fprintf(out, "           %s\n", commands[i].arguments);
+  }
   fputs("\nFiles: routes.yaml (or routes.lua) and, if it exists, server.yaml in the working directory, or\n"
         "MOONGATE_ROUTES_CONFIG and MOONGATE_SERVER_CONFIG. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.\n",
         out);
