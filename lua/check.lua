@@ -74,8 +74,8 @@ local function list_folder(folder)
 end
 
 
-local function builtin_names()
-  return moongate_builtins and moongate_builtins() or {}
+local function is_built_in(name)
+  return moongate_embedded(("filters/%s.lua"):format(name)) ~= nil
 end
 
 
@@ -127,12 +127,27 @@ local function compile(config, loader)
 end
 
 
+--- A fault that compiling found begins with the path of a filter; this puts the filter's place in front of it.
+local function with_place(config, file, message)
+  local function place_in(filters)
+    for _, filter in ipairs(filters) do
+      if filter.line and message:sub(1, #filter.path + 1) == filter.path .. ":" then
+        return ("%s:%d:%d: %s"):format(file, filter.line, filter.column, message)
+      end
+    end
+  end
+  local found = place_in(config.global_filters)
+  for _, route in ipairs(config.routes) do found = found or place_in(route.filters) end
+  return found or ("%s: %s"):format(file, message)
+end
+
+
 --- Loads and compiles everything.
 -- @return { config, settings, sources, digest, warnings }, or nil and a list of lines that say what is wrong
 function check.load(routes, server)
   local read, sources = bundle.recorder(read_any)
   local options = {
-    read = read, getenv = os.getenv, search = search_templates(), list = list_folder, builtins = builtin_names(),
+    read = read, getenv = os.getenv, search = search_templates(), list = list_folder, is_built_in = is_built_in,
     progress = progress,
   }
   local settings, server_lines = conf.load_server(server, options)
@@ -144,7 +159,7 @@ function check.load(routes, server)
     return nil, all
   end
   local compiled, why = compile(loaded.config, loaded.loader)
-  if not compiled then return nil, { routes .. ": " .. why } end
+  if not compiled then return nil, { with_place(loaded.config, routes, why) } end
   local warnings = server_lines
   for _, line in ipairs(loaded.warnings) do warnings[#warnings + 1] = line end
   return {

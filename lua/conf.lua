@@ -100,7 +100,8 @@ local function read_script(path, options, found, loader)
   end
   local root, failure = loader:run_routes(path)
   if not root then
-    found:add(nil, "", failure)
+    local line, message = failure:match("^" .. path:match("[^/]*$"):gsub("%p", "%%%0") .. ":(%d+): (.*)$")
+    found:add(line and { line = tonumber(line) }, "", message or failure)
     return nil
   end
   local node, unfit = tree.from_lua(root)
@@ -133,6 +134,7 @@ local function beside(path, name)
 end
 
 
+--- A file with a built-in filter's name is refused even where no route uses it: nobody shall take it for the other.
 local function refuse_clashes(loader, found)
   for _, name in ipairs(loader:clashes()) do found:add(nil, "", loader:clash_text(name)) end
 end
@@ -141,13 +143,13 @@ end
 --- Reads a routes file, YAML or Lua by its ending, and every filter that it names.
 -- @param options.read    path → bytes, or nil and why; sees every file that the configuration consists of
 -- @param options.getenv  name → text or nil, for ${NAME}
--- @param options.search  templates for LuaRocks trees; and list, builtins, host, progress: see filter_loader.new
+-- @param options.search  templates for LuaRocks trees; list, is_built_in, host, progress: see filter_loader.new
 -- @return { config, loader, warnings }, or nil and a list of lines that say everything that is wrong
 function conf.load_routes(path, options)
   local found = faults.new(path)
   local loader = filter_loader.new {
     read = options.read, folder = beside(path, "filters"), search = options.search, list = options.list,
-    builtins = options.builtins, host = options.host, progress = options.progress,
+    is_built_in = options.is_built_in, host = options.host, progress = options.progress,
   }
   local is_script = path:find("%.lua$") ~= nil
   local node = (is_script and read_script or read_yaml)(path, options, found, loader)

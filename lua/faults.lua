@@ -30,6 +30,7 @@ end
 
 --- @param node where (anything with line and column), or nil; @param path configuration path, "" for the whole file
 function Faults:add(node, path, message)
+  if node and node.failed then return end -- its fault has been told
   entry(self, self.list, node, path, message)
 end
 
@@ -46,7 +47,8 @@ end
 
 local function text_of(fault)
   local place = fault.file
-  if fault.line then place = ("%s:%d:%d"):format(place, fault.line, fault.column) end
+  if fault.line then place = ("%s:%d"):format(place, fault.line) end
+  if fault.column then place = ("%s:%d"):format(place, fault.column) end
   local path = fault.path and fault.path .. ": " or ""
   return place .. ": " .. path .. fault.message
 end
@@ -55,6 +57,8 @@ end
 local function by_place(a, b)
   local line_a, line_b = a.line or 0, b.line or 0
   if line_a ~= line_b then return line_a < line_b end
+  local column_a, column_b = a.column or 0, b.column or 0
+  if column_a ~= column_b then return column_a < column_b end
   return a.order < b.order
 end
 

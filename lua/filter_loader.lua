@@ -28,6 +28,18 @@ filter_loader.PHASES = {
   { name = "stop", ready = true },
 }
 
+--- Names that this project's own filters have; which of them are there is asked (options.is_built_in). Nobody else's
+-- filter may be called like one of them.
+filter_loader.BUILT_IN = {
+  "AddCorrelationId", "AddQueryParameter", "AddRequestHeader", "AddResponseHeader", "BasicAuth", "CircuitBreaker",
+  "Cors", "InjectBasicAuth", "RateLimiter", "RemoveCacheHeaders", "RemoveQueryParameter", "RemoveRequestCookie",
+  "RemoveRequestHeader", "RemoveResponseHeader", "RequestSizeLimit", "RequireAuthorizationHeader", "RequireCookie",
+  "RequireMatchCookie", "RequireMatchQueryParameter", "RequireMatchRequestHeader", "RequireQueryParameter",
+  "RequireRequestHeader", "ReturnResponse", "RewritePath", "SetQueryParameter", "SetRequestCookie",
+  "SetRequestHeader", "SetResponseCookie", "SetResponseHeader", "SetStatus", "SimpleMetrics", "StaticContent",
+  "StripPathPrefix", "TemplateRedirect",
+}
+
 --- What else stands in a filter's table, and its type.
 local FIELDS = {
   api = "number", version = "string", name = "string", description = "string", schema = "table", needs = "table",
@@ -58,8 +70,8 @@ end
 -- @param options.folder    where the user's filters are, "conf/filters"
 -- @param options.search    list of templates for LuaRocks trees, "/usr/share/lua/5.1/?.lua"
 -- @param options.files     name → path of filters that were found before (a worker's, from its configuration), or nil
--- @param options.list      folder → list of file names, or nil (only for suggestions and for clashes of unused files)
--- @param options.builtins  list of the names of the built-in filters (only for suggestions and clashes), or nil
+-- @param options.list      folder → list of file names, or nil (only for suggestions)
+-- @param options.is_built_in  name → true when the executable holds that filter (for lists and clashes), or nil
 -- @param options.host      see sandbox.new
 -- @param options.progress  function(text) told before code of the user runs, or nil
 function filter_loader.new(options)
@@ -70,7 +82,7 @@ function filter_loader.new(options)
     files = options.files or {},
     fixed = options.files ~= nil,
     list = options.list or function() return nil end,
-    builtins = options.builtins or {},
+    is_built_in = options.is_built_in or function() return false end,
     host = options.host,
     progress = options.progress or function() end,
     modules = {},
@@ -155,9 +167,11 @@ end
 --- The names of all filters that can be found, sorted; a helper module beside them is among them.
 function Loader:names()
   local names, seen = {}, {}
-  for _, name in ipairs(self.builtins) do
-    seen[name] = true
-    names[#names + 1] = name
+  for _, name in ipairs(filter_loader.BUILT_IN) do
+    if self.is_built_in(name) then
+      seen[name] = true
+      names[#names + 1] = name
+    end
   end
   add_names(names, seen, self.folder and self.list(self.folder))
   for _, template in ipairs(self.search) do
@@ -171,11 +185,9 @@ end
 
 --- Files of the user's folder that have the name of a built-in filter, used or not.
 function Loader:clashes()
-  local built_in, clashes = {}, {}
-  for _, name in ipairs(self.builtins) do built_in[name] = true end
-  for _, file in ipairs(self.folder and self.list(self.folder) or {}) do
-    local name = file:match("^(.*)%.lua$")
-    if name and built_in[name] then clashes[#clashes + 1] = name end
+  local clashes = {}
+  for _, name in ipairs(filter_loader.BUILT_IN) do
+    if self.is_built_in(name) and self.read(self:folder_path(name)) then clashes[#clashes + 1] = name end
   end
   return clashes
 end
@@ -320,7 +332,7 @@ function Loader:run_routes(path)
     { name = shown, host = self.host, find_module = self:module_finder(path:find("/") and path or "./" .. path) })
   if why then return nil, why end
   if type(result) ~= "table" then
-    return nil, ("%s: returns a %s, accepted: the table of the routes"):format(shown, type(result))
+    return nil, ("returns a %s, accepted: the table of the routes"):format(type(result))
   end
   return result
 end

@@ -128,7 +128,7 @@ local function warn_look_alikes(context, predicate, name, node, path)
     for _, item in ipairs(entry and tree.items(entry.node) or {}) do
       local found = item.kind == "scalar" and look_alike(item.text, sort)
       if found then
-        context.faults:warn(item, schema.join(path, key),
+        context.faults:warn(item, tree.join(path, key),
           ('%s compares literally, but "%s" looks like a pattern'):format(name, found))
       end
     end
@@ -209,7 +209,7 @@ end
 local function check_map(context, node, path)
   local children = {}
   for _, entry in ipairs(node.entries) do
-    local at = schema.join(path, entry.key)
+    local at = tree.join(path, entry.key)
     local check = is_operator(entry.key) and check_operator or check_predicate
     children[#children + 1] = check(context, entry.key, entry.node, at, entry)
   end

@@ -68,7 +68,7 @@ local function read_overrides(context, node, path)
   end
   local overrides = {}
   for _, entry in ipairs(node.entries or {}) do
-    local at = schema.join(path, entry.key)
+    local at = tree.join(path, entry.key)
     local ranges = status_ranges(entry.key)
     if not ranges then
       local accepted = "a class such as 5xx, a status such as 429, or several: 401,403"
@@ -92,7 +92,7 @@ local function direction(is_request)
   local function check(value, context, node, path)
     local overrides = value.status_overrides or {}
     for _, override in ipairs(overrides) do
-      local at = schema.join(path, "status_overrides")
+      local at = tree.join(path, "status_overrides")
       if override.level == "FULL" and value.level ~= "FULL" then
         context.faults:add(node, at, RAISED:format(value.level))
       elseif is_request and value.level == "FULL" and override.level ~= "FULL" then
@@ -122,7 +122,7 @@ end
 local function refuse_full(value, context, node, path)
   for _, side in ipairs { "request", "response" } do
     if value.journal and value.journal[side].level == "FULL" then
-      context.faults:add(node, schema.join(path, "journal." .. side .. ".level"),
+      context.faults:add(node, path .. ".journal." .. side .. ".level",
         "found FULL, accepted: NONE, METADATA, HEADERS: what reaches no route has no body to record")
     end
   end
@@ -170,7 +170,7 @@ local function read_filter_map(context, node, path)
   for key, spec in pairs(SIBLINGS) do
     local sibling = tree.entry(node, key)
     filter[key] = schema.check(context, sibling and sibling.node or { kind = "scalar", text = "", plain = true }, spec,
-      schema.join(path, key))
+      tree.join(path, key))
   end
   local options = tree.is_null(entry.node) and NO_OPTIONS or entry.node
   return filter, options, entry
@@ -187,7 +187,7 @@ local function check_options(context, filter, options, place, path)
   local outer = context.place
   context.place = place
   local spec = { type = "object", keys = module.schema or {} }
-  filter.conf = schema.check(context, options, spec, schema.join(path, filter.name))
+  filter.conf = schema.check(context, options, spec, tree.join(path, filter.name))
   context.place = outer
 end
 
@@ -294,10 +294,10 @@ local UPSTREAM = {
 
 local function check_upstream(value, context, node, path)
   if value.strategy == "CONSISTENT_HASH" and not value.hash_on then
-    context.faults:add(node, schema.join(path, "hash_on"),
+    context.faults:add(node, tree.join(path, "hash_on"),
       "is required with strategy CONSISTENT_HASH; accepted: one of header, cookie, query, client_address: true")
   elseif value.hash_on and value.strategy and value.strategy ~= "CONSISTENT_HASH" then
-    context.faults:add(node, schema.join(path, "hash_on"),
+    context.faults:add(node, tree.join(path, "hash_on"),
       ("has no effect with strategy %s; accepted: strategy: CONSISTENT_HASH"):format(value.strategy))
   end
   return value
@@ -353,21 +353,26 @@ local function check_ids(config, faults)
 end
 
 
---- Follows the fallbacks of a route; the ids on the way when they come back to it.
-local function fallback_cycle(route, by_id)
-  local chain, at = { route.id }, route
-  for _ = 1, 1000 do
+--- Follows the fallbacks of a route; the ids on the way when they come back to it. Each circle is found once, from its
+-- first route in the file: the others are put into told.
+local function fallback_cycle(route, by_id, told)
+  if told[route.id] then return nil end
+  local chain, seen, at = { route.id }, {}, route
+  while at and not seen[at] do
+    seen[at] = true
     local next_id = at.upstream and at.upstream.fallback
-    at = next_id and by_id[next_id]
-    if not at then return nil end
     chain[#chain + 1] = next_id
-    if next_id == route.id then return chain end
+    if next_id == route.id then
+      for _, id in ipairs(chain) do told[id] = true end
+      return chain
+    end
+    at = next_id and by_id[next_id]
   end
 end
 
 
 local function check_fallbacks(config, by_id, faults)
-  local ids = suggest.names(by_id)
+  local ids, told = suggest.names(by_id), {}
   for _, route in ipairs(config.routes) do
     local fallback = route.upstream and route.upstream.fallback
     local path = route.path .. ".upstream.fallback.route_id"
@@ -376,7 +381,7 @@ local function check_fallbacks(config, by_id, faults)
     elseif fallback and not by_id[fallback] then
       faults:add(route, path, ("no route has the id %s%s"):format(fallback, suggest.hint(fallback, ids)))
     elseif fallback and route.id then
-      local cycle = fallback_cycle(route, by_id)
+      local cycle = fallback_cycle(route, by_id, told)
       if cycle then faults:add(route, path, "fallbacks go round in a circle: " .. table.concat(cycle, " -> ")) end
     end
   end

@@ -70,13 +70,19 @@ local function log_to_stderr(level, text)
 end
 
 
+--- moongate.log("warn", text) and moongate.log.warn(text) are the same.
 local function log_library(host, name)
   local write = host.log or log_to_stderr
   local log = {}
   for _, level in ipairs(LEVELS) do
     log[level] = function(text) write(level, name .. ": " .. tostring(text)) end
   end
-  return log
+  local function call(_, level, text)
+    local at = log[level]
+    if not at then error(("moongate.log: no level %s; levels: %s"):format(level, table.concat(LEVELS, ", ")), 2) end
+    at(text)
+  end
+  return setmetatable(log, { __call = call, __metatable = false })
 end
 
 

@@ -41,7 +41,8 @@ function suggest.nearest(word, candidates)
     local target = fold(candidate)
     if math.abs(#target - #folded) <= allowed then
       local d = distance(folded, target)
-      if d <= allowed and (not best or d < best_distance or (d == best_distance and candidate < best)) then
+      local better = not best or d < best_distance or (d == best_distance and candidate < best)
+      if d <= allowed and d <= #folded / 2 and better then
         best, best_distance = candidate, d
       end
     end

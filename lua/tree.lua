@@ -13,6 +13,13 @@ local DEPTH_MAX = 64
 local NULLS = { [""] = true, ["~"] = true, null = true, Null = true, NULL = true }
 
 
+--- path + key, as it is shown: routes[0].upstream, headers["x-a b"].
+function tree.join(path, key)
+  if not key:find("^[%w_%-]+$") then return ('%s["%s"]'):format(path, key) end
+  return path == "" and key or path .. "." .. key
+end
+
+
 --- True for a value that was left out: "key:", "key: ~", "key: null".
 function tree.is_null(node)
   return node.kind == "scalar" and node.plain == true and not node.interpolated and NULLS[node.text] == true
@@ -193,18 +200,26 @@ local function expand(text, getenv)
 end
 
 
---- Interpolates every scalar value below node, in place and once: what a variable holds is never parsed as YAML.
--- @param getenv name → text or nil; @param faults where a missing variable is added
-function tree.interpolate(node, getenv, faults)
+local function interpolate(node, getenv, faults, path)
   if node.kind == "scalar" then
     if node.interpolated or not node.text:find("${", 1, true) then return end
     local text, why = expand(node.text, getenv)
-    if not text then faults:add(node, "", why) end
-    node.source, node.text, node.interpolated = node.text, text or node.text, true
+    if not text then faults:add(node, path, why) end
+    node.source, node.text, node.interpolated, node.failed = node.text, text or node.text, true, not text
     return
   end
-  for _, item in ipairs(node.items or {}) do tree.interpolate(item, getenv, faults) end
-  for _, entry in ipairs(node.entries or {}) do tree.interpolate(entry.node, getenv, faults) end
+  for i, item in ipairs(node.items or {}) do interpolate(item, getenv, faults, ("%s[%d]"):format(path, i - 1)) end
+  for _, entry in ipairs(node.entries or {}) do
+    interpolate(entry.node, getenv, faults, tree.join(path, entry.key))
+  end
+end
+
+
+--- Interpolates every scalar value below node, in place and once: what a variable holds is never parsed as YAML.
+-- A scalar that fails is marked failed, so that nothing else is said about it.
+-- @param getenv name → text or nil; @param faults where a missing variable is added
+function tree.interpolate(node, getenv, faults)
+  interpolate(node, getenv, faults, "")
 end
 
 

@@ -1,0 +1,119 @@
+-- predicates_spec.lua - what conditions become, how they are refused, how they are said in words.
+local support = require "spec.lua.support"
+local predicates = require "moongate.predicates"
+
+
+local function route_with(match)
+  return ("routes:\n  - id: a\n    upstream: { targets: { url: 'http://h' } }\n    match: %s\n"):format(match)
+end
+
+
+local function tree_of(match)
+  local loaded, lines = support.routes(route_with(match))
+  assert(loaded, lines and table.concat(lines, "\n"))
+  return loaded.config.routes[1].match, loaded
+end
+
+
+local function leaf(predicate, kind, value, name)
+  return { predicate = predicate, kind = kind, value = value, name = name }
+end
+
+local PATH = leaf("Path", "path", "/x")
+
+-- { match in YAML, tree, words }
+local TREES = {
+  { "[]", nil, "never" }, { "~", nil, "never" }, { "{}", nil, "never" },
+  { "[ { Path: { path: /x } } ]", PATH, "path is /x" },
+  { "{ Path: { path: /x } }", PATH, "path is /x" },
+  { "[ { PathPrefix: { prefix: /a } } ]", leaf("PathPrefix", "prefix", "/a"), "path begins with /a" },
+  { "[ { PathPrefix: { prefix: /a, segments: true } } ]", leaf("PathPrefix", "segments", "/a"), "path is under /a" },
+  { "[ { Host: { hosts: A.Example } } ]", leaf("Host", "host", "a.example"), "host is a.example" },
+  { "[ { Method: { include: [ GET, PUT ] } } ]",
+    { op = "or", leaf("Method", "method", "GET"), leaf("Method", "method", "PUT") }, "method is GET or method is PUT" },
+  { "[ { RequestHeader: { name: X-Key, value: v1 } } ]", leaf("RequestHeader", "header", "v1", "x-key"),
+    "header x-key is ******" },
+  { "[ { HasRequestHeader: { name: X-Key } } ]", leaf("HasRequestHeader", "has_header", nil, "x-key"),
+    "header x-key is there" },
+  { "[ { Path: { path: /x } }, { Host: { hosts: [ h ] } } ]", { op = "and", PATH, leaf("Host", "host", "h") },
+    "path is /x and host is h" },
+  { "{ Path: { path: /x }, Host: { hosts: [ h ] } }", { op = "and", PATH, leaf("Host", "host", "h") },
+    "path is /x and host is h" },
+  { "[ { not: { Path: { path: /x } } } ]", { op = "not", PATH }, "not (path is /x)" },
+  { "[ { not: [ { Path: { path: /x } } ] } ]", { op = "not", PATH }, "not (path is /x)" },
+  { "[ { or: [ { Path: { path: /x } } ] } ]", PATH, "path is /x" },
+  { "[ { and: [ { or: [ { Path: { path: /x } }, { Host: { hosts: h } } ] }, { Path: { path: /x } } ] } ]",
+    { op = "and", { op = "or", PATH, leaf("Host", "host", "h") }, PATH }, "(path is /x or host is h) and path is /x" },
+  { "[ { not: { Method: { include: [ GET, PUT ] } } } ]",
+    { op = "not", { op = "or", leaf("Method", "method", "GET"), leaf("Method", "method", "PUT") } },
+    "not (method is GET or method is PUT)" },
+}
+
+-- { match in YAML, words of the message }
+local REFUSED = {
+  { "[ { Path: { path: x } } ]", 'routes[0].match[0].Path.path: found "x", accepted: a path that begins with /' },
+  { "[ { Path: {} } ]", "routes[0].match[0].Path.path: is required" },
+  { "[ { Path: { pth: /x } } ]", "unknown option pth (did you mean path?)" },
+  { "[ Path ]", "Path takes options: write Path: { ... }" },
+  { "[ { Paht: { path: /x } } ]", "unknown predicate Paht (did you mean Path?); available: HasRequestHeader" },
+  { "[ { ro: [ { Path: { path: /x } } ] } ]", "unknown predicate ro (did you mean or?)" },
+  { "[ { MatchPath: { regexp: x } } ]", "predicate MatchPath is not available yet" },
+  { "[ { Host: { hosts: [] } } ]", "found a list, accepted: a list of at least 1 items" },
+  { "[ { Host: { hosts: 'h:80' } } ]", 'found "h:80", accepted: a host name without port' },
+  { "[ { Host: { hosts: 'a.*.b' } } ]", "accepted: a host name without port" },
+  { "[ { Method: { include: 'GE T' } } ]", 'found "GE T", accepted: a method such as GET' },
+  { "[ { RequestHeader: { name: 'a b', value: c } } ]", 'found "a b", accepted: a name of letters' },
+  { "[ { RequestHeader: { name: a } } ]", "RequestHeader.value: is required" },
+  { "[ { not: [ { Path: { path: /x } }, { Path: { path: /y } } ] } ]", "not takes one condition, found 2" },
+  { "[ { and: [] } ]", "routes[0].match[0].and: and needs at least one condition" },
+  { "[ { or: ~ } ]", "or needs at least one condition" },
+  { "[ {} ]", "found an empty map, accepted: a condition" },
+  { "5", 'found "5", accepted: a condition' },
+}
+
+
+describe("predicates", function()
+  for _, row in ipairs(TREES) do
+    it("compile " .. row[1], function()
+      local match = tree_of(row[1])
+      assert.same(row[2], match)
+      assert.equal(row[3], predicates.words(match))
+    end)
+  end
+
+  for _, row in ipairs(REFUSED) do
+    it("refuse " .. row[1], function()
+      local lines = support.faults(route_with(row[1]))
+      assert.truthy(lines:find(row[2], 1, true), lines)
+      assert.truthy(lines:find("^routes.yaml:4:%d+: routes%[0%].match"), lines)
+    end)
+  end
+
+  it("never show the value that a header is compared with in a fault", function()
+    local lines = support.faults(route_with("[ { RequestHeader: { name: a, value: [ hunter2 ] } } ]"))
+    assert.is_nil(lines:find("hunter2", 1, true))
+  end)
+
+  it("warn where a literal looks like a pattern, quoting only that part", function()
+    local rows = {
+      { "[ { Path: { path: '/api/.*' } } ]", '".*"' }, { "[ { Path: { path: '/users/{id}' } } ]", '"{id}"' },
+      { "[ { PathPrefix: { prefix: '/a*' } } ]", '"*"' }, { "[ { Path: { path: '/a/\\d+' } } ]", '"\\d"' },
+      { "[ { RequestHeader: { name: a, value: '^v1' } } ]", '"^"' },
+      { "[ { RequestHeader: { name: a, value: '(a|b)' } } ]", '"(a|b)"' },
+    }
+    for _, row in ipairs(rows) do
+      local _, loaded = tree_of(row[1])
+      assert.equal(1, #loaded.warnings, row[1])
+      assert.truthy(loaded.warnings[1]:find(row[2] .. " looks like a pattern", 1, true), loaded.warnings[1])
+      assert.truthy(loaded.warnings[1]:find("^routes.yaml:4:%d+: routes%[0%].match%[0%]"), loaded.warnings[1])
+    end
+  end)
+
+  it("do not warn about ordinary literals", function()
+    for _, match in ipairs { "[ { Path: { path: /a.b/c-d_e~f } } ]", "[ { Host: { hosts: [ '*.example.com' ] } } ]",
+      "[ { RequestHeader: { name: a, value: 'x=1; y=$2 (z)' } } ]" } do
+      local _, loaded = tree_of(match)
+      assert.same({}, loaded.warnings)
+    end
+  end)
+end)
