@@ -12,22 +12,22 @@
 struct mg_routes;
 
 enum mg_predicate_kind {
-  MG_PREDICATE_PATH,        /* value: decoded path equals */
-  MG_PREDICATE_PREFIX,      /* value: decoded path begins with (plain string prefix) */
-  MG_PREDICATE_SEGMENTS,    /* value: as PREFIX, but only at a '/' or the end */
-  MG_PREDICATE_HOST,        /* value: host without port, without case; "*.a.com": one or more labels before .a.com */
-  MG_PREDICATE_METHOD,      /* value: method, exact */
-  MG_PREDICATE_HEADER,      /* name, value: every line of that name has that value, and there is one */
-  MG_PREDICATE_HAS_HEADER,  /* name */
-  MG_PREDICATE_OPAQUE       /* decided by the caller (regular expressions, cookies, Lua); value: its index, decimal */
+  MG_PREDICATE_PATH,       /* value: decoded path equals */
+  MG_PREDICATE_PREFIX,     /* value: decoded path begins with (plain string prefix) */
+  MG_PREDICATE_SEGMENTS,   /* value: as PREFIX, but only at a '/' or the end */
+  MG_PREDICATE_HOST,       /* value: host without port, without case; "*.a.com": one or more labels before .a.com */
+  MG_PREDICATE_METHOD,     /* value: method, exact */
+  MG_PREDICATE_HEADER,     /* name, value: every line of that name has that value, and there is one */
+  MG_PREDICATE_HAS_HEADER, /* name */
+  MG_PREDICATE_OPAQUE      /* decided by the caller (regular expressions, cookies, Lua); value: its index, decimal */
 };
 
 enum { MG_ROUTE_DEPTH_MAX = 64 }; /* and/or/not within one another */
 
 /** What a look-up reads. All borrowed for the call. */
 struct mg_route_query {
-  struct mg_str path;   /* decoded */
-  struct mg_str host;   /* without port */
+  struct mg_str path; /* decoded */
+  struct mg_str host; /* without port */
   struct mg_str method;
   const struct mg_headers *headers;
   /* Decides an OPAQUE predicate: 1 true, 0 false, negative error (ends the look-up with it). Asked in file order, and

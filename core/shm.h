@@ -14,32 +14,32 @@
 enum { MG_WORKERS_MAX = 256, MG_TARGET_ADDRESSES_MAX = 8, MG_CACHE_LINE = 64 };
 
 /* X(field): counters that a worker adds to and the master reads; each worker has its own. */
-#define MG_COUNTER_MAP(X)  \
-  X(connections_accepted)  \
-  X(connections_active)    \
-  X(requests)              \
-  X(responses_1xx)         \
-  X(responses_2xx)         \
-  X(responses_3xx)         \
-  X(responses_4xx)         \
-  X(responses_5xx)         \
-  X(upstream_connects)     \
-  X(upstream_reuses)       \
-  X(upstream_retries)      \
-  X(upstream_failures)     \
-  X(upstream_idle)         \
-  X(client_aborts)         \
-  X(bytes_in)              \
-  X(bytes_out)             \
-  X(script_errors)         \
+#define MG_COUNTER_MAP(X) \
+  X(connections_accepted) \
+  X(connections_active)   \
+  X(requests)             \
+  X(responses_1xx)        \
+  X(responses_2xx)        \
+  X(responses_3xx)        \
+  X(responses_4xx)        \
+  X(responses_5xx)        \
+  X(upstream_connects)    \
+  X(upstream_reuses)      \
+  X(upstream_retries)     \
+  X(upstream_failures)    \
+  X(upstream_idle)        \
+  X(client_aborts)        \
+  X(bytes_in)             \
+  X(bytes_out)            \
+  X(script_errors)        \
   X(exchanges_active)
 
 /** One worker's lines. The worker writes, the master reads; values only ever tear across fields, never within one. */
 struct mg_worker_cell {
   _Alignas(MG_CACHE_LINE) _Atomic uint64_t heartbeat_ms; /* CLOCK_MONOTONIC; 0 before the first */
-  _Atomic uint64_t generation;                            /* the one new exchanges get */
-  _Atomic uint32_t running_route;                         /* what Lua is running: route index + 1, 0 for nothing */
-  _Atomic uint32_t running_filter;                        /* position in the route's chain, from 1 */
+  _Atomic uint64_t generation;                           /* the one new exchanges get */
+  _Atomic uint32_t running_route;                        /* what Lua is running: route index + 1, 0 for nothing */
+  _Atomic uint32_t running_filter;                       /* position in the route's chain, from 1 */
   _Atomic uint64_t running_generation;
   _Atomic int32_t pid;
   _Alignas(MG_CACHE_LINE) struct {
@@ -55,9 +55,9 @@ struct mg_target_cell {
   _Alignas(MG_CACHE_LINE) _Atomic uint32_t version; /* odd while the master writes the addresses (seqlock) */
   uint32_t address_count;                           /* 0: never resolved */
   struct sockaddr_storage addresses[MG_TARGET_ADDRESSES_MAX];
-  _Atomic uint32_t down;             /* 1: the active health check says so */
-  _Atomic uint64_t up_since_ms;      /* when it last came up (slow start); 0: always was */
-  char key[256];                     /* "host:port" or "unix:/path" */
+  _Atomic uint32_t down;        /* 1: the active health check says so */
+  _Atomic uint64_t up_since_ms; /* when it last came up (slow start); 0: always was */
+  char key[256];                /* "host:port" or "unix:/path" */
 };
 
 struct mg_shm {
