@@ -3,7 +3,7 @@
 -- Owns: the schema words and their meaning. The same words describe routes.yaml, server.yaml and a filter's options.
 -- Pure. Every fault is added to a list, so that one run names them all.
 --
---   type         string integer number boolean duration size enum array map object any
+--   type         string integer number boolean duration size enum header_name header_value array map object any
 --   required     true: must be there       default   the value when it is not (written as in YAML: "30s")
 --   items        array: schema of an item; map: schema of a value           keys   object: name → schema
 --   enum         list of the accepted values
