@@ -22,7 +22,7 @@ static const struct step {
     [MG_STEP_COLLECT] = {"collect", mg_step_collect, TO(REQUEST) | TO(RESPONSE) | TO(CLOSE)},
     [MG_STEP_REQUEST] = {"request", mg_step_request, TO(RECORD) | TO(RESPONSE) | TO(CLOSE)},
     [MG_STEP_RECORD] = {"record", mg_step_record, TO(UPSTREAM) | TO(RESPONSE) | TO(CLOSE)},
-    [MG_STEP_UPSTREAM] = {"upstream", mg_step_upstream, TO(RESPONSE) | TO(CLOSE)},
+    [MG_STEP_UPSTREAM] = {"upstream", mg_step_upstream, TO(UPSTREAM) | TO(RESPONSE) | TO(CLOSE)},
     [MG_STEP_RESPONSE] = {"response", mg_step_response, TO(RELAY) | TO(RESPONSE) | TO(CLOSE)},
     [MG_STEP_RELAY] = {"relay", mg_step_relay, TO(RESPONSE) | TO(CLOSE)},
     [MG_STEP_CLOSE] = {"close", mg_step_close, 0},
@@ -102,6 +102,7 @@ void mg_exchange_run(struct mg_exchange *ex)
       if (client) mg_client_exchange_done(client, keep);
       return;
     }
+    if (!(step->next >> ex->step & 1)) mg_log(MG_LOG_ERROR, "step %s may not be followed by %s", step->name, steps[ex->step].name);
     MG_ASSERT(step->next >> ex->step & 1);
   }
   ex->running = false;
