@@ -1,6 +1,7 @@
 /* build.c - spawns the builder, gathers its bundle and its words, ends it when it hangs.
  * Owns: the child, two pipes, a timer.
- * May call: mem, bundle, cli, libuv.   Never: look into the configuration.   Thread: the loop thread.   Ends: after done. */
+ * May call: mem, bundle, cli, libuv.   Never: look into the configuration.
+ * Thread: the loop thread.   Ends: after done. */
 #include "build.h"
 
 #include <signal.h>

@@ -16,9 +16,10 @@ struct mg_build_result {
   struct mg_buf text;   /* what the builder said: the faults when not built, else its warnings */
 };
 
-/** Starts `moongate check --bundle-fd` with the files of options. The builder watches limit_ms (0: its own default) itself; it is
- * killed when it has not ended some time after that. Calls done(context, result) once unless it is cancelled; the struct is freed
- * afterwards. NULL with a sentence in error when no process can be started (done is not called). */
+/** Starts `moongate check --bundle-fd` with the files of options. The builder watches limit_ms (0: its own default)
+ * itself; it is killed when it has not ended some time after that. Calls done(context, result) once unless it is
+ * cancelled; the struct is freed afterwards. NULL with a sentence in error when no process can be started (done is
+ * not called). */
 struct mg_build *mg_build_start(uv_loop_t *loop, const struct mg_options *options, uint64_t limit_ms,
                                 void (*done)(void *context, struct mg_build_result *result), void *context,
                                 struct mg_buf *error);

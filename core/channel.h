@@ -1,7 +1,7 @@
 /* channel.h - one end of a control pipe: frames in, frames out.
  *
- * Embedded in its owner. on_frame may close the channel. After mg_channel_close only on_closed is called, once; the owner may be
- * freed there. Thread: the loop thread. */
+ * Embedded in its owner. on_frame may close the channel. After mg_channel_close only on_closed is called, once; the
+ * owner may be freed there. Thread: the loop thread. */
 #pragma once
 
 #include <uv.h>
@@ -18,7 +18,8 @@ struct mg_channel {
   bool closing;
 };
 
-/** Makes the channel's handle; set the callbacks and owner first. Until mg_channel_open or uv_spawn connects it, nothing flows. */
+/** Makes the channel's handle; set the callbacks and owner first. Until mg_channel_open or uv_spawn connects it,
+ * nothing flows. */
 int mg_channel_init(struct mg_channel *channel, uv_loop_t *loop);
 /** Takes fd as the pipe. 0 or a libuv error. */
 int mg_channel_open(struct mg_channel *channel, int fd);

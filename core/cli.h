@@ -44,14 +44,15 @@ struct mg_options {
   bool json;
 };
 
-/** Reads argv[1..] (argv[0] is the sub-command). allowed is a set of enum mg_option. MG_EXIT_DONE, or MG_EXIT_USAGE after one
- * message on stderr. */
+/** Reads argv[1..] (argv[0] is the sub-command). allowed is a set of enum mg_option. MG_EXIT_DONE, or MG_EXIT_USAGE
+ * after one message on stderr. */
 int mg_cli_parse(struct mg_options *options, unsigned allowed, int argc, char **argv);
 
-/** Fills routes and server where they were not given: from MOONGATE_ROUTES_CONFIG and MOONGATE_SERVER_CONFIG, then routes.yaml
- * (else routes.lua) and, if it exists, server.yaml in the working directory. A server file that was named must exist.
- * MG_EXIT_DONE, or MG_EXIT_FAILED after one message on stderr. */
+/** Fills routes and server where they were not given: from MOONGATE_ROUTES_CONFIG and MOONGATE_SERVER_CONFIG, then
+ * routes.yaml (else routes.lua) and, if it exists, server.yaml in the working directory. A server file that was named
+ * must exist. MG_EXIT_DONE, or MG_EXIT_FAILED after one message on stderr. */
 int mg_cli_files(struct mg_options *options);
 
-/** Of count words (one every stride bytes, each a const char * at the start), the one nearest to word; NULL when none is near. */
+/** Of count words (one every stride bytes, each a const char * at the start), the one nearest to word; NULL when none
+ * is near. */
 const char *mg_cli_nearest(const char *word, const void *words, size_t count, size_t stride);

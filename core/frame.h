@@ -37,5 +37,6 @@ struct mg_frame {
 /** Appends one frame. The payload is at most MG_FRAME_PAYLOAD_MAX bytes. */
 void mg_frame_append(struct mg_buf *out, enum mg_frame_type type, uint64_t generation, struct mg_str payload);
 
-/** Reads the frame at the start of bytes. Returns its whole size, 0 when it is not all there yet, -1 when it is no frame. */
+/** Reads the frame at the start of bytes. Returns its whole size, 0 when it is not all there yet, -1 when it is no
+ * frame. */
 long mg_frame_read(struct mg_str bytes, struct mg_frame *frame);

@@ -81,8 +81,8 @@ static int explain(const struct sockaddr_storage *address, int code, struct mg_b
   return -1;
 }
 
-/* A bound socket. address_shared lets it follow a closed predecessor whose last connections linger; port_shared lets siblings
- * have the same port. */
+/* A bound socket. address_shared lets it follow a closed predecessor whose last connections linger; port_shared lets
+ * siblings have the same port. */
 static int bind_socket(struct sockaddr_storage *address, bool address_shared, bool port_shared, struct mg_buf *error)
 {
   int yes = 1;
@@ -105,7 +105,8 @@ int mg_listen_probe(const struct sockaddr_storage *address, struct mg_buf *error
   struct sockaddr_storage copy = *address;
   int fd = bind_socket(&copy, true, false, error);
   if (fd < 0) return -1;
-  /* listen() repeats the kernel's check without the leniency of SO_REUSEADDR, so a neighbour between bind and listen shows. */
+  /* listen() repeats the kernel's check without the leniency of SO_REUSEADDR: a neighbour between its bind and its
+   * listen shows. */
   int code = listen(fd, 1) == 0 ? 0 : errno;
   close(fd);
   return code ? explain(address, code, error) : 0;

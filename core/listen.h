@@ -1,4 +1,5 @@
-/* listen.h - listening sockets as the master makes them: checked for a neighbour first, one per worker on the same port.
+/* listen.h - listening sockets as the master makes them: checked for a neighbour first, one per worker on the same
+ * port.
  *
  * Functions that fail return -1 and put one sentence into error (the caller frees it). Thread: any. */
 #pragma once
@@ -15,8 +16,8 @@ int mg_listen_address(struct sockaddr_storage *address, const char *host, unsign
 /** Checks that nobody listens there: a bind that shares with nobody, undone at once. 0 or -1. */
 int mg_listen_probe(const struct sockaddr_storage *address, struct mg_buf *error);
 
-/** A listening socket that shares its port (SO_REUSEPORT) with others of this user. Where address has port 0 the port that was
- * picked is put into it. Returns the descriptor (close-on-exec, non-blocking) or -1. */
+/** A listening socket that shares its port (SO_REUSEPORT) with others of this user. Where address has port 0 the port
+ * that was picked is put into it. Returns the descriptor (close-on-exec, non-blocking) or -1. */
 int mg_listen_open(struct sockaddr_storage *address, int backlog, struct mg_buf *error);
 
 /** Binds without listening, so that nobody else takes the port. As mg_listen_open. */
@@ -24,5 +25,6 @@ int mg_listen_reserve(struct sockaddr_storage *address, struct mg_buf *error);
 
 unsigned mg_listen_port(const struct sockaddr_storage *address);
 
-/** "127.0.0.1:8888", "[::1]:8888"; a wildcard address is shown as its loopback, so that the text can be used as it is. */
+/** "127.0.0.1:8888", "[::1]:8888"; a wildcard address is shown as its loopback, so that the text can be used as it
+ * is. */
 void mg_listen_text(const struct sockaddr_storage *address, char out[MG_LISTEN_TEXT_SIZE]);

@@ -52,7 +52,8 @@ static unsigned smaller(unsigned a, unsigned b)
   return a == 0 ? b : b == 0 || a < b ? a : b;
 }
 
-/* The smallest quota from root/path up to root. A path that is not visible here (another namespace's) does not limit. */
+/* The smallest quota from root/path up to root. A path that is not visible here (another namespace's) does
+ * not limit. */
 static unsigned quota_along(const char *root, const char *path, unsigned (*quota)(const char *folder))
 {
   char folder[PATH_SIZE];

@@ -14,9 +14,10 @@ struct mg_resolver;
 /** Borrows loop and shm for its life. */
 struct mg_resolver *mg_resolver_open(uv_loop_t *loop, struct mg_shm *shm, uint64_t interval_ms);
 
-/** Makes a cell for each key in targets (one per line: "host:port", "[v6]:port", "unix:/path") and looks up those that have no
- * address yet. Calls done(context) once, from the loop, when each of them has answered or wait_ms has passed; never during this
- * call. One call at a time. Returns 0, or -1 with a sentence in error (done is not called then). */
+/** Makes a cell for each key in targets (one per line: "host:port", "[v6]:port", "unix:/path") and looks up those
+ * that have no address yet. Calls done(context) once, from the loop, when each of them has answered or wait_ms has
+ * passed; never during this call. One call at a time. Returns 0, or -1 with a sentence in error (done is not called
+ * then). */
 int mg_resolver_want(struct mg_resolver *resolver, struct mg_str targets, uint64_t wait_ms, void (*done)(void *context),
                      void *context, struct mg_buf *error);
 

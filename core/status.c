@@ -1,5 +1,6 @@
 /* status.c - a gateway's state put into words.
- * Owns: nothing.   May call: mem, err, shm, reload and workers (their facts).   Never: change anything.   Thread: the loop thread. */
+ * Owns: nothing.   May call: mem, err, shm, reload and workers (their facts).   Never: change anything.
+ * Thread: the loop thread. */
 #include "status.h"
 
 #include <unistd.h>

@@ -1,6 +1,7 @@
 /* watch.c - directory events and a slow look, both leading to one signature.
  * Owns: an fs event per directory, two timers.
- * May call: mem, log, libuv, libc.   Never: read a file's contents.   Thread: the loop thread.   Ends: mg_watch_close(). */
+ * May call: mem, log, libuv, libc.   Never: read a file's contents.
+ * Thread: the loop thread.   Ends: mg_watch_close(). */
 #include "watch.h"
 
 #include <dirent.h>

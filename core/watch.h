@@ -1,7 +1,7 @@
 /* watch.h - notices that the routes file or a Lua file beside it has changed.
  *
- * What counts is a signature over the files (path, inode, size, times), taken when the directory says that something happened and once
- * a second besides: editors rename, Kubernetes swaps a link, network file systems say nothing.
+ * What counts is a signature over the files (path, inode, size, times), taken when the directory says that something
+ * happened and once a second besides: editors rename, Kubernetes swaps a link, network file systems say nothing.
  * Thread: the loop thread. */
 #pragma once
 

@@ -1,6 +1,7 @@
 /* workers.c - spawning, replacing and ending workers; heartbeats.
  * Owns: the processes, their control pipes, the listening sockets, one timer.
- * May call: mem, log, channel, shm, settings, worker.h (its descriptors), libuv.   Never: know why a generation is built.
+ * May call: mem, log, channel, shm, settings, worker.h (its descriptors), libuv.   Never: know why a generation is
+ * built.
  * Thread: the loop thread.   Ends: mg_workers_close(). */
 #include "workers.h"
 

@@ -28,8 +28,8 @@ struct mg_worker_facts {
   unsigned deaths;     /* since the start */
 };
 
-/** One slot per listener. Borrows loop, shm, settings (drain and stuck times) and settings_text (sent to each worker); takes the
- * listeners, which stay open until mg_workers_close. Starts nothing. */
+/** One slot per listener. Borrows loop, shm, settings (drain and stuck times) and settings_text (sent to each
+ * worker); takes the listeners, which stay open until mg_workers_close. Starts nothing. */
 struct mg_workers *mg_workers_new(uv_loop_t *loop, struct mg_shm *shm, const struct mg_settings *settings,
                                   struct mg_str settings_text, const int *listeners, unsigned count,
                                   const struct mg_workers_events *events);

@@ -79,7 +79,8 @@ TEST(version_1_reads_the_cpu_controller)
   CHECK_INT(mg_processors_quota(tree.membership, tree.root), 0);
   write_file(&tree, "cpu,cpuacct/box/cpu.cfs_quota_us", "400000\n");
   CHECK_INT(mg_processors_quota(tree.membership, tree.root), 4);
-  REMOVE_TREE(&tree, "cpu,cpuacct/box/cpu.cfs_quota_us", "cpu,cpuacct/box/cpu.cfs_period_us", "cpu,cpuacct/box", "cpu,cpuacct");
+  REMOVE_TREE(&tree, "cpu,cpuacct/box/cpu.cfs_quota_us", "cpu,cpuacct/box/cpu.cfs_period_us", "cpu,cpuacct/box",
+              "cpu,cpuacct");
 }
 
 TEST(what_cannot_be_read_does_not_limit)

@@ -111,4 +111,5 @@ TEST(a_wait_for_nothing_ends_at_once_but_not_before_the_call)
 RUN_TESTS({"keys are split", keys_are_split}, {"what is no key is refused", what_is_no_key_is_refused},
           {"literals need no look-up", literals_need_no_look_up},
           {"every target gets its cell and the wait ends", every_target_gets_its_cell_and_the_wait_ends},
-          {"a wait for nothing ends at once but not before the call", a_wait_for_nothing_ends_at_once_but_not_before_the_call})
+          {"a wait for nothing ends at once but not before the call",
+           a_wait_for_nothing_ends_at_once_but_not_before_the_call})
