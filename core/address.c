@@ -1,5 +1,6 @@
 /* address.c - IP literals and the walk along X-Forwarded-For.
- * Owns: nothing.   May call: headers, libc.   Never: resolve names, believe a peer that is not trusted.   Thread: any. */
+ * Owns: nothing.   May call: headers, libc.   Never: resolve names, believe a peer that is not trusted.
+ * Thread: any. */
 #include "address.h"
 
 #include <arpa/inet.h>

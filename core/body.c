@@ -50,13 +50,17 @@ int mg_body_start(struct mg_body_decoder *decoder, enum mg_framing framing, uint
 {
   *decoder = (struct mg_body_decoder){.framing = (uint8_t)framing};
   switch (framing) {
-  case MG_FRAMING_NONE: decoder->done = true; return 0;
+  case MG_FRAMING_NONE:
+    decoder->done = true;
+    return 0;
   case MG_FRAMING_LENGTH:
     decoder->left = content_length;
     decoder->done = content_length == 0;
     return 0;
-  case MG_FRAMING_CLOSE: return 0;
-  case MG_FRAMING_CHUNKED: break;
+  case MG_FRAMING_CLOSE:
+    return 0;
+  case MG_FRAMING_CHUNKED:
+    break;
   }
   decoder->chunked = mg_arena_alloc(arena, sizeof *decoder->chunked);
   if (!decoder->chunked) return MG_ENOMEM;
@@ -84,21 +88,22 @@ static int step_extension(int state, unsigned char c)
   bool blank = c == ' ' || c == '\t', token = mg_token_bytes[c];
   bool text = blank || (c > 0x20 && c != 0x7f); /* of a quoted string */
   switch (state) {
-  case CHUNK_BEFORE_SEMI: return blank ? CHUNK_BEFORE_SEMI : c == ';' ? CHUNK_NAME_FIRST : MG_EBADCHUNK;
-  case CHUNK_NAME_FIRST: return blank ? CHUNK_NAME_FIRST : token ? CHUNK_NAME : MG_EBADCHUNK;
+  case CHUNK_BEFORE_SEMI:
+    return blank ? CHUNK_BEFORE_SEMI : c == ';' ? CHUNK_NAME_FIRST : MG_EBADCHUNK;
+  case CHUNK_NAME_FIRST:
+    return blank ? CHUNK_NAME_FIRST : token ? CHUNK_NAME : MG_EBADCHUNK;
   case CHUNK_NAME:
     if (token) return CHUNK_NAME;
     if (c == '\r') return CHUNK_SIZE_LF;
     /* fall through */
   case CHUNK_AFTER_NAME:
-    return blank      ? CHUNK_AFTER_NAME
-           : c == '=' ? CHUNK_VALUE_FIRST
-           : c == ';' ? CHUNK_NAME_FIRST
-                      : MG_EBADCHUNK;
+    return blank ? CHUNK_AFTER_NAME : c == '=' ? CHUNK_VALUE_FIRST : c == ';' ? CHUNK_NAME_FIRST : MG_EBADCHUNK;
   case CHUNK_VALUE_FIRST:
     return blank ? CHUNK_VALUE_FIRST : c == '"' ? CHUNK_QUOTED : token ? CHUNK_VALUE : MG_EBADCHUNK;
-  case CHUNK_QUOTED: return c == '"' ? CHUNK_AFTER_VALUE : c == '\\' ? CHUNK_ESCAPED : text ? state : MG_EBADCHUNK;
-  case CHUNK_ESCAPED: return text ? CHUNK_QUOTED : MG_EBADCHUNK;
+  case CHUNK_QUOTED:
+    return c == '"' ? CHUNK_AFTER_VALUE : c == '\\' ? CHUNK_ESCAPED : text ? state : MG_EBADCHUNK;
+  case CHUNK_ESCAPED:
+    return text ? CHUNK_QUOTED : MG_EBADCHUNK;
   case CHUNK_VALUE:
     if (token) return CHUNK_VALUE;
     /* fall through */
@@ -131,9 +136,12 @@ static int step(struct mg_body_decoder *decoder, unsigned char c)
     digit = digit_of(c);
     if (digit >= 0) return take_digit(chunked, digit);
     return step_extension(CHUNK_BEFORE_SEMI, c);
-  case CHUNK_SIZE_LF: return end_size_line(decoder, c);
-  case CHUNK_DATA_CR: return c == '\r' ? CHUNK_DATA_LF : MG_EBADCHUNK;
-  case CHUNK_DATA_LF: return c == '\n' ? CHUNK_SIZE_FIRST : MG_EBADCHUNK;
+  case CHUNK_SIZE_LF:
+    return end_size_line(decoder, c);
+  case CHUNK_DATA_CR:
+    return c == '\r' ? CHUNK_DATA_LF : MG_EBADCHUNK;
+  case CHUNK_DATA_LF:
+    return c == '\n' ? CHUNK_SIZE_FIRST : MG_EBADCHUNK;
   default:
     if (++chunked->extension_bytes > EXTENSION_BYTES_FREE + decoder->body_size / EXTENSION_BYTES_SHARE)
       return MG_EBADCHUNK;
@@ -146,9 +154,9 @@ static int step(struct mg_body_decoder *decoder, unsigned char c)
 static bool may_trail(const struct mg_header *line)
 {
   static const struct mg_str never[] = {
-      MG_STR("authorization"), MG_STR("cookie"),           MG_STR("set-cookie"),    MG_STR("content-encoding"),
-      MG_STR("content-range"), MG_STR("cache-control"),    MG_STR("max-forwards"),  MG_STR("location"),
-      MG_STR("age"),           MG_STR("expires"),          MG_STR("retry-after"),   MG_STR("vary"),
+      MG_STR("authorization"), MG_STR("cookie"),           MG_STR("set-cookie"),         MG_STR("content-encoding"),
+      MG_STR("content-range"), MG_STR("cache-control"),    MG_STR("max-forwards"),       MG_STR("location"),
+      MG_STR("age"),           MG_STR("expires"),          MG_STR("retry-after"),        MG_STR("vary"),
       MG_STR("range"),         MG_STR("www-authenticate"), MG_STR("proxy-authenticate"),
   };
   if (line->id != MG_H_OTHER) return false;

@@ -1,6 +1,6 @@
 /* fields.c - header lines: llhttp finds names and values, everything between them is checked here.
  * Owns: the parser state that every block starts from.   May call: llhttp, headers.
- * Never: trust llhttp for strictness; 8.1 lets obs-fold, empty names and, in its lax build, blanks before the colon pass.
+ * Never: trust llhttp for strictness; 8.1 lets obs-fold and empty names pass, its lax build blanks before the colon.
  * Thread: any. */
 #include "fields.h"
 
@@ -127,11 +127,14 @@ static int err_of(const struct fields *fields, llhttp_errno_t parser_err)
   if (!fields->name && fields->cursor < fields->end && is_blank(*fields->cursor)) return MG_EFOLD;
   switch (parser_err) {
   case HPE_INVALID_CONTENT_LENGTH:
-  case HPE_UNEXPECTED_CONTENT_LENGTH: return MG_EBADLENGTH;
+  case HPE_UNEXPECTED_CONTENT_LENGTH:
+    return MG_EBADLENGTH;
   case HPE_LF_EXPECTED:
   case HPE_CR_EXPECTED:
-  case HPE_STRICT: return MG_ELINEEND;
-  default: return MG_EBADHEADER;
+  case HPE_STRICT:
+    return MG_ELINEEND;
+  default:
+    return MG_EBADHEADER;
   }
 }
 
@@ -162,16 +165,27 @@ void mg_fields_summarise(struct mg_fields_summary *summary, const struct mg_head
     const struct mg_header *line = &headers->items[i];
     struct mg_str value = mg_str(line->value, line->value_len);
     switch (line->id) {
-    case MG_H_HOST: summary->host = line, summary->hosts++; break;
-    case MG_H_CONTENT_LENGTH: summary->length = line, summary->lengths++; break;
-    case MG_H_TRANSFER_ENCODING: summary->coding = line, summary->codings++; break;
-    case MG_H_UPGRADE: summary->upgrade = line, summary->upgrades++; break;
-    case MG_H_CONNECTION: read_connection(summary, value); break;
+    case MG_H_HOST:
+      summary->host = line, summary->hosts++;
+      break;
+    case MG_H_CONTENT_LENGTH:
+      summary->length = line, summary->lengths++;
+      break;
+    case MG_H_TRANSFER_ENCODING:
+      summary->coding = line, summary->codings++;
+      break;
+    case MG_H_UPGRADE:
+      summary->upgrade = line, summary->upgrades++;
+      break;
+    case MG_H_CONNECTION:
+      read_connection(summary, value);
+      break;
     case MG_H_EXPECT:
       summary->expects++;
       summary->expects_100 += mg_str_equal_nocase(value, MG_STR("100-continue"));
       break;
-    default: break;
+    default:
+      break;
     }
   }
 }

@@ -18,18 +18,18 @@ enum mg_body_out { MG_OUT_NONE, MG_OUT_LENGTH, MG_OUT_CHUNKED, MG_OUT_CLOSE };
 
 struct mg_request_out {
   struct mg_str method;
-  struct mg_str target;      /* what goes into the request line: prefix, path and query already joined */
-  struct mg_str host;        /* value of Host */
+  struct mg_str target; /* what goes into the request line: prefix, path and query already joined */
+  struct mg_str host;   /* value of Host */
   const struct mg_headers *headers;
-  const struct mg_address *peer;   /* appended to X-Forwarded-For */
-  struct mg_str original_host;     /* X-Forwarded-Host, -Server and -Port */
-  uint16_t listen_port;            /* X-Forwarded-Port where Host has none and the scheme's is not meant: unused if 0 */
-  bool peer_trusted;               /* the peer's X-Forwarded lines stand where they exist; lines of filters always do */
-  bool upgrade;                    /* write Connection: Upgrade and Upgrade: websocket */
-  bool expect;                     /* pass Expect: 100-continue on */
-  bool te_trailers;                /* write TE: trailers (with Connection: TE) */
+  const struct mg_address *peer; /* appended to X-Forwarded-For */
+  struct mg_str original_host;   /* X-Forwarded-Host, -Server and -Port */
+  uint16_t listen_port;          /* X-Forwarded-Port where Host has none and the scheme's is not meant: unused if 0 */
+  bool peer_trusted;             /* the peer's X-Forwarded lines stand where they exist; lines of filters always do */
+  bool upgrade;                  /* write Connection: Upgrade and Upgrade: websocket */
+  bool expect;                   /* pass Expect: 100-continue on */
+  bool te_trailers;              /* write TE: trailers (with Connection: TE) */
   enum mg_body_out body;
-  uint64_t content_length;         /* LENGTH */
+  uint64_t content_length; /* LENGTH */
 };
 
 /** Writes the head that goes to the upstream, always HTTP/1.1, at most capacity bytes.
@@ -39,15 +39,15 @@ long mg_request_write(char *out, size_t capacity, const struct mg_request_out *r
 
 struct mg_response_out {
   uint16_t status;
-  struct mg_str reason;            /* empty: the standard phrase of the status, or none */
+  struct mg_str reason; /* empty: the standard phrase of the status, or none */
   const struct mg_headers *headers;
-  enum mg_body_out body;           /* CLOSE adds Connection: close; NONE writes no framing line */
-  uint64_t content_length;         /* LENGTH */
-  bool keep_length;                /* HEAD and 304: the Content-Length in headers stands for the full answer; write it as it is */
-  uint8_t client_minor;            /* the client's version; the status line always says HTTP/1.1 */
-  bool close;                      /* write Connection: close */
-  bool keep_alive_1_0;             /* write Connection: keep-alive (an HTTP/1.0 client that asked) */
-  bool upgrade;                    /* a 101: Connection: Upgrade, and the Upgrade line passes */
+  enum mg_body_out body;   /* CLOSE adds Connection: close; NONE writes no framing line */
+  uint64_t content_length; /* LENGTH */
+  bool keep_length;     /* HEAD and 304: the Content-Length in headers stands for the full answer; write it as it is */
+  uint8_t client_minor; /* the client's version; the status line always says HTTP/1.1 */
+  bool close;           /* write Connection: close */
+  bool keep_alive_1_0;  /* write Connection: keep-alive (an HTTP/1.0 client that asked) */
+  bool upgrade;         /* a 101: Connection: Upgrade, and the Upgrade line passes */
 };
 
 /** Writes the head that goes to the client. As mg_request_write. */

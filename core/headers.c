@@ -51,10 +51,10 @@ static enum mg_header_id id_of_folded(const char *name, size_t len)
     struct mg_str lower;
     enum mg_header_id id;
   } names[] = {
-      {MG_STR("x-real-ip"), MG_H_CLAIM},           {MG_STR("x-client-ip"), MG_H_CLAIM},
-      {MG_STR("true-client-ip"), MG_H_CLAIM},      {MG_STR("x-cluster-client-ip"), MG_H_CLAIM},
-      {MG_STR("x-original-url"), MG_H_CLAIM},      {MG_STR("x-rewrite-url"), MG_H_CLAIM},
-      {MG_STR("content-length"), MG_H_LOOKALIKE},  {MG_STR("transfer-encoding"), MG_H_LOOKALIKE},
+      {MG_STR("x-real-ip"), MG_H_CLAIM},          {MG_STR("x-client-ip"), MG_H_CLAIM},
+      {MG_STR("true-client-ip"), MG_H_CLAIM},     {MG_STR("x-cluster-client-ip"), MG_H_CLAIM},
+      {MG_STR("x-original-url"), MG_H_CLAIM},     {MG_STR("x-rewrite-url"), MG_H_CLAIM},
+      {MG_STR("content-length"), MG_H_LOOKALIKE}, {MG_STR("transfer-encoding"), MG_H_LOOKALIKE},
   };
   static const struct mg_str family = MG_STR("x-forwarded-");
   if (len >= family.len && is_folded(name, family.len, family)) return MG_H_X_FORWARDED;
@@ -66,22 +66,32 @@ static enum mg_header_id id_of_folded(const char *name, size_t len)
 static enum mg_header_id id_of_short(const char *name, size_t len)
 {
   switch (len) {
-  case 2: return IS("te") ? MG_H_TE : MG_H_OTHER;
-  case 4: return IS("host") ? MG_H_HOST : IS("date") ? MG_H_DATE : MG_H_OTHER;
-  case 6: return IS("expect") ? MG_H_EXPECT : IS("server") ? MG_H_SERVER : MG_H_OTHER;
-  case 7: return IS("upgrade") ? MG_H_UPGRADE : IS("trailer") ? MG_H_TRAILER : MG_H_OTHER;
-  default: return MG_H_OTHER;
+  case 2:
+    return IS("te") ? MG_H_TE : MG_H_OTHER;
+  case 4:
+    return IS("host") ? MG_H_HOST : IS("date") ? MG_H_DATE : MG_H_OTHER;
+  case 6:
+    return IS("expect") ? MG_H_EXPECT : IS("server") ? MG_H_SERVER : MG_H_OTHER;
+  case 7:
+    return IS("upgrade") ? MG_H_UPGRADE : IS("trailer") ? MG_H_TRAILER : MG_H_OTHER;
+  default:
+    return MG_H_OTHER;
   }
 }
 
 static enum mg_header_id id_of_long(const char *name, size_t len)
 {
   switch (len) {
-  case 9: return IS("forwarded") ? MG_H_FORWARDED : IS("x-real-ip") ? MG_H_X_REAL_IP : MG_H_OTHER;
-  case 10: return IS("connection") ? MG_H_CONNECTION : IS("keep-alive") ? MG_H_KEEP_ALIVE : MG_H_OTHER;
-  case 12: return IS("content-type") ? MG_H_CONTENT_TYPE : MG_H_OTHER;
-  case 14: return IS("content-length") ? MG_H_CONTENT_LENGTH : MG_H_OTHER;
-  case 15: return IS("x-forwarded-for") ? MG_H_X_FORWARDED_FOR : MG_H_OTHER;
+  case 9:
+    return IS("forwarded") ? MG_H_FORWARDED : IS("x-real-ip") ? MG_H_X_REAL_IP : MG_H_OTHER;
+  case 10:
+    return IS("connection") ? MG_H_CONNECTION : IS("keep-alive") ? MG_H_KEEP_ALIVE : MG_H_OTHER;
+  case 12:
+    return IS("content-type") ? MG_H_CONTENT_TYPE : MG_H_OTHER;
+  case 14:
+    return IS("content-length") ? MG_H_CONTENT_LENGTH : MG_H_OTHER;
+  case 15:
+    return IS("x-forwarded-for") ? MG_H_X_FORWARDED_FOR : MG_H_OTHER;
   case 16:
     return IS("x-forwarded-host")   ? MG_H_X_FORWARDED_HOST
            : IS("x-forwarded-port") ? MG_H_X_FORWARDED_PORT
@@ -91,9 +101,12 @@ static enum mg_header_id id_of_long(const char *name, size_t len)
     return IS("transfer-encoding")   ? MG_H_TRANSFER_ENCODING
            : IS("x-forwarded-proto") ? MG_H_X_FORWARDED_PROTO
                                      : MG_H_OTHER;
-  case 18: return IS("x-forwarded-server") ? MG_H_X_FORWARDED_SERVER : MG_H_OTHER;
-  case 19: return IS("proxy-authorization") ? MG_H_PROXY_AUTHORIZATION : MG_H_OTHER;
-  default: return MG_H_OTHER;
+  case 18:
+    return IS("x-forwarded-server") ? MG_H_X_FORWARDED_SERVER : MG_H_OTHER;
+  case 19:
+    return IS("proxy-authorization") ? MG_H_PROXY_AUTHORIZATION : MG_H_OTHER;
+  default:
+    return MG_H_OTHER;
   }
 }
 
@@ -233,8 +246,9 @@ unsigned mg_headers_remove(struct mg_headers *list, struct mg_str name)
 
 /* tchar of RFC 9110, 5.6.2 */
 const bool mg_token_bytes[256] = {
-    ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1,
-    ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1, ['~'] = 1, ['0' ... '9'] = 1, ['A' ... 'Z'] = 1, ['a' ... 'z'] = 1,
+    ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1,         ['&'] = 1,         ['\''] = 1,
+    ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1,         ['^'] = 1,         ['_'] = 1,
+    ['`'] = 1, ['|'] = 1, ['~'] = 1, ['0' ... '9'] = 1, ['A' ... 'Z'] = 1, ['a' ... 'z'] = 1,
 };
 
 static bool byte_ok(unsigned char c)
@@ -280,10 +294,10 @@ static inline bool all(__m128i mask)
 static inline bool are_common(__m128i text)
 {
   __m128i lower = _mm_or_si128(text, _mm_set1_epi8(0x20));
-  __m128i letter = _mm_and_si128(_mm_cmpgt_epi8(lower, _mm_set1_epi8('a' - 1)),
-                                 _mm_cmplt_epi8(lower, _mm_set1_epi8('z' + 1)));
-  __m128i digit = _mm_and_si128(_mm_cmpgt_epi8(text, _mm_set1_epi8('0' - 1)),
-                                _mm_cmplt_epi8(text, _mm_set1_epi8('9' + 1)));
+  __m128i letter =
+      _mm_and_si128(_mm_cmpgt_epi8(lower, _mm_set1_epi8('a' - 1)), _mm_cmplt_epi8(lower, _mm_set1_epi8('z' + 1)));
+  __m128i digit =
+      _mm_and_si128(_mm_cmpgt_epi8(text, _mm_set1_epi8('0' - 1)), _mm_cmplt_epi8(text, _mm_set1_epi8('9' + 1)));
   return all(_mm_or_si128(_mm_or_si128(letter, digit), _mm_cmpeq_epi8(text, _mm_set1_epi8('-'))));
 }
 

@@ -10,30 +10,30 @@
 #include "mem.h"
 
 /** Names the gateway itself looks at. A line's id is found once, when it is parsed or added. */
-#define MG_HEADER_MAP(X)                              \
-  X(HOST, "host")                                     \
-  X(CONNECTION, "connection")                         \
-  X(KEEP_ALIVE, "keep-alive")                         \
-  X(PROXY_CONNECTION, "proxy-connection")             \
-  X(PROXY_AUTHORIZATION, "proxy-authorization")       \
-  X(UPGRADE, "upgrade")                               \
-  X(TE, "te")                                         \
-  X(TRAILER, "trailer")                               \
-  X(TRANSFER_ENCODING, "transfer-encoding")           \
-  X(CONTENT_LENGTH, "content-length")                 \
-  X(EXPECT, "expect")                                 \
-  X(FORWARDED, "forwarded")                           \
-  X(X_FORWARDED, "x-forwarded-*")                     \
-  X(X_FORWARDED_FOR, "x-forwarded-for")               \
-  X(X_FORWARDED_PROTO, "x-forwarded-proto")           \
-  X(X_FORWARDED_HOST, "x-forwarded-host")             \
-  X(X_FORWARDED_PORT, "x-forwarded-port")             \
-  X(X_FORWARDED_SERVER, "x-forwarded-server")         \
-  X(X_REAL_IP, "x-real-ip")                           \
-  X(CLAIM, "x-client-ip and its like")                \
-  X(CONTENT_TYPE, "content-type")                     \
-  X(DATE, "date")                                     \
-  X(SERVER, "server")                                 \
+#define MG_HEADER_MAP(X)                        \
+  X(HOST, "host")                               \
+  X(CONNECTION, "connection")                   \
+  X(KEEP_ALIVE, "keep-alive")                   \
+  X(PROXY_CONNECTION, "proxy-connection")       \
+  X(PROXY_AUTHORIZATION, "proxy-authorization") \
+  X(UPGRADE, "upgrade")                         \
+  X(TE, "te")                                   \
+  X(TRAILER, "trailer")                         \
+  X(TRANSFER_ENCODING, "transfer-encoding")     \
+  X(CONTENT_LENGTH, "content-length")           \
+  X(EXPECT, "expect")                           \
+  X(FORWARDED, "forwarded")                     \
+  X(X_FORWARDED, "x-forwarded-*")               \
+  X(X_FORWARDED_FOR, "x-forwarded-for")         \
+  X(X_FORWARDED_PROTO, "x-forwarded-proto")     \
+  X(X_FORWARDED_HOST, "x-forwarded-host")       \
+  X(X_FORWARDED_PORT, "x-forwarded-port")       \
+  X(X_FORWARDED_SERVER, "x-forwarded-server")   \
+  X(X_REAL_IP, "x-real-ip")                     \
+  X(CLAIM, "x-client-ip and its like")          \
+  X(CONTENT_TYPE, "content-type")               \
+  X(DATE, "date")                               \
+  X(SERVER, "server")                           \
   X(LOOKALIKE, "content_length and transfer_encoding")
 
 enum mg_header_id {
@@ -41,7 +41,7 @@ enum mg_header_id {
 #define X(id, name) MG_H_##id,
   MG_HEADER_MAP(X)
 #undef X
-  MG_H_COUNT
+      MG_H_COUNT
 };
 
 enum {

@@ -26,11 +26,9 @@ static enum mg_method method_of(struct mg_str method)
     struct mg_str name;
     enum mg_method id;
   } methods[] = {
-      {MG_STR("GET"), MG_METHOD_GET},         {MG_STR("HEAD"), MG_METHOD_HEAD},
-      {MG_STR("POST"), MG_METHOD_POST},       {MG_STR("PUT"), MG_METHOD_PUT},
-      {MG_STR("DELETE"), MG_METHOD_DELETE},   {MG_STR("OPTIONS"), MG_METHOD_OPTIONS},
-      {MG_STR("PATCH"), MG_METHOD_PATCH},     {MG_STR("TRACE"), MG_METHOD_TRACE},
-      {MG_STR("CONNECT"), MG_METHOD_CONNECT},
+      {MG_STR("GET"), MG_METHOD_GET},     {MG_STR("HEAD"), MG_METHOD_HEAD},     {MG_STR("POST"), MG_METHOD_POST},
+      {MG_STR("PUT"), MG_METHOD_PUT},     {MG_STR("DELETE"), MG_METHOD_DELETE}, {MG_STR("OPTIONS"), MG_METHOD_OPTIONS},
+      {MG_STR("PATCH"), MG_METHOD_PATCH}, {MG_STR("TRACE"), MG_METHOD_TRACE},   {MG_STR("CONNECT"), MG_METHOD_CONNECT},
   };
   for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
     if (mg_str_equal(method, methods[i].name)) return methods[i].id;
@@ -58,7 +56,7 @@ static int parse_method(struct mg_request_head *head, struct line *line)
 static int parse_target(struct mg_request_head *head, struct line *line)
 {
   const char *start = line->at, *at = start;
-  while (at < line->end && *at > ' ' && *at < 0x7f && *at != '#') at++;
+  while (at<line->end && * at> ' ' && *at < 0x7f && *at != '#') at++;
   if (at == line->end) return more(line);
   if (*at == '#' || (unsigned char)*at >= 0x7f) return MG_EBADTARGET;
   if (*at != ' ' || at == start) return MG_EBADLINE;

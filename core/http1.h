@@ -45,12 +45,12 @@ struct mg_request_head {
   struct mg_str authority; /* of an absolute-form target; empty otherwise */
   struct mg_str host;      /* value of Host, or the authority; may be empty for HTTP/1.0 */
   uint64_t content_length;
-  uint8_t method_id;   /* enum mg_method */
-  uint8_t framing;     /* NONE, LENGTH or CHUNKED */
-  uint8_t minor;       /* 0 or 1 */
-  bool keep_alive;     /* what the client asked for, by version and Connection */
-  bool expects_100;    /* Expect: 100-continue, HTTP/1.1 only */
-  bool upgrade;        /* a WebSocket offer: Connection: upgrade and Upgrade: websocket, HTTP/1.1, and no other protocol */
+  uint8_t method_id; /* enum mg_method */
+  uint8_t framing;   /* NONE, LENGTH or CHUNKED */
+  uint8_t minor;     /* 0 or 1 */
+  bool keep_alive;   /* what the client asked for, by version and Connection */
+  bool expects_100;  /* Expect: 100-continue, HTTP/1.1 only */
+  bool upgrade; /* a WebSocket offer: Connection: upgrade and Upgrade: websocket, HTTP/1.1, and no other protocol */
 };
 
 struct mg_response_head {
@@ -60,8 +60,8 @@ struct mg_response_head {
   uint16_t status;
   uint8_t framing; /* by RFC 9112, 6.3, with the request's method taken into account */
   uint8_t minor;
-  bool keep_alive;     /* whether the connection may be used again after this answer */
-  bool upgrade;        /* a 101 to websocket, the one protocol that is ever offered: a 101 without it is MG_EUPSWITCH */
+  bool keep_alive; /* whether the connection may be used again after this answer */
+  bool upgrade;    /* a 101 to websocket, the one protocol that is ever offered: a 101 without it is MG_EUPSWITCH */
   uint32_t keep_alive_timeout_s; /* Keep-Alive: timeout=N; 0 where absent */
 };
 
@@ -81,8 +81,8 @@ int mg_response_head_parse(struct mg_response_head *head, const char *bytes, siz
                            const struct mg_head_limits *limits);
 
 /** Looks for the empty line that ends a head, so that a head arriving in pieces is parsed once it is whole.
- * *scanned (0 at first) says how far earlier calls looked. True when the end is there, or a bare LF, for which the parser
- * has its error. Parse a head on its first bytes, when this says true, and once len reaches head_bytes_max. */
+ * *scanned (0 at first) says how far earlier calls looked. True when the end is there, or a bare LF, for which the
+ * parser has its error. Parse a head on its first bytes, when this says true, and once len reaches head_bytes_max. */
 bool mg_head_complete(const char *bytes, size_t len, size_t *scanned);
 
 /** Decodes a body as it comes. */

@@ -111,9 +111,9 @@ int mg_target_split(struct mg_target_parts *parts, struct mg_str target, struct 
 
 /* pchar of RFC 3986, 3.3, and '/' */
 static const bool path_bytes[256] = {
-    ['a' ... 'z'] = 1, ['A' ... 'Z'] = 1, ['0' ... '9'] = 1, ['-'] = 1, ['.'] = 1, ['_'] = 1, ['~'] = 1,
+    ['a' ... 'z'] = 1, ['A' ... 'Z'] = 1, ['0' ... '9'] = 1, ['-'] = 1,  ['.'] = 1, ['_'] = 1, ['~'] = 1,
     ['!'] = 1,         ['$'] = 1,         ['&'] = 1,         ['\''] = 1, ['('] = 1, [')'] = 1, ['*'] = 1,
-    ['+'] = 1,         [','] = 1,         [';'] = 1,         ['='] = 1, [':'] = 1, ['@'] = 1, ['/'] = 1,
+    ['+'] = 1,         [','] = 1,         [';'] = 1,         ['='] = 1,  [':'] = 1, ['@'] = 1, ['/'] = 1,
 };
 
 struct mg_str mg_path_encode(struct mg_str path, struct mg_arena *arena)
@@ -177,9 +177,9 @@ bool mg_query_get(struct mg_str query, struct mg_str name, struct mg_arena *aren
 static bool is_name(struct mg_str host)
 {
   static const bool bytes[256] = {
-      ['a' ... 'z'] = 1, ['A' ... 'Z'] = 1, ['0' ... '9'] = 1, ['-'] = 1, ['.'] = 1, ['_'] = 1, ['~'] = 1,
-      ['!'] = 1,         ['$'] = 1,         ['&'] = 1,         ['\''] = 1, ['('] = 1, [')'] = 1, ['*'] = 1,
-      ['+'] = 1,         [';'] = 1,         ['='] = 1,
+      ['a' ... 'z'] = 1, ['A' ... 'Z'] = 1, ['0' ... '9'] = 1, ['-'] = 1, ['.'] = 1,  ['_'] = 1,
+      ['~'] = 1,         ['!'] = 1,         ['$'] = 1,         ['&'] = 1, ['\''] = 1, ['('] = 1,
+      [')'] = 1,         ['*'] = 1,         ['+'] = 1,         [';'] = 1, ['='] = 1,
   };
   bool ok = host.len > 0;
   for (size_t i = 0; i < host.len; i++) ok &= bytes[(unsigned char)host.ptr[i]];

@@ -7,15 +7,18 @@
 
 struct mg_target_parts {
   struct mg_str raw_path; /* as sent, "/" at least; borrowed from the target. "*" for OPTIONS * */
-  struct mg_str path;     /* percent-decoded once, %2F kept as sent; borrowed from raw_path where nothing was decoded, else in the arena */
-  struct mg_str query;    /* raw, without '?'; empty if none */
+  struct mg_str
+      path; /* percent-decoded once, %2F kept as sent; raw_path where nothing was decoded, else in the arena */
+  struct mg_str query; /* raw, without '?'; empty if none */
   bool has_query;
 };
 
-/** Splits an origin-form target and decodes its path. Refuses what REFERENCE calls ambiguous (dot segments also before ';',
- * backslash, control characters, %2e %2f %25 %5c that are still escapes after decoding, overlong UTF-8) with
- * MG_EBADPATH, and %2F with MG_EBADPATH when refuse_encoded_slash. A kept %2F ends a segment here. A malformed escape is kept as it is. 0, MG_EBADPATH or MG_ENOMEM. */
-int mg_target_split(struct mg_target_parts *parts, struct mg_str target, struct mg_arena *arena, bool refuse_encoded_slash);
+/** Splits an origin-form target and decodes its path. Refuses a path that two servers could read differently: dot
+ * segments, also before ';' and next to a %2F; backslash; control characters; %2e, %2f, %25 and %5c that are still
+ * escapes after decoding; overlong UTF-8; and any %2F when refuse_encoded_slash. A malformed escape is kept as it is.
+ * 0, MG_EBADPATH or MG_ENOMEM. */
+int mg_target_split(struct mg_target_parts *parts, struct mg_str target, struct mg_arena *arena,
+                    bool refuse_encoded_slash);
 
 /** Percent-encodes a decoded path for a request line: everything but unreserved, sub-delims, ':', '@' and '/'
  * (RFC 3986, 3.3), keeping a literal "%2F" as it is. The result lives in the arena; ptr is NULL when it is full. */
