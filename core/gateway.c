@@ -16,7 +16,7 @@
 #include "exchange.h"
 #include "log.h"
 
-enum { EXCHANGES_KEPT = 1024, CHUNKS_KEPT = 64, CLIENTS_KEPT = 1024, DESCRIPTORS_RESERVED = 64, FIRST_REQUEST_MS = 1000 };
+enum { EXCHANGES_KEPT = 1024, CHUNKS_KEPT = 64, CLIENTS_KEPT = 1024, FIRST_REQUEST_MS = 1000 };
 
 /* --- the clock ------------------------------------------------------------------------------------------------------------------ */
 
@@ -115,7 +115,7 @@ static unsigned descriptor_share(unsigned wanted)
     setrlimit(RLIMIT_NOFILE, &limit);
     getrlimit(RLIMIT_NOFILE, &limit);
   }
-  uint64_t most = limit.rlim_cur > DESCRIPTORS_RESERVED + 2 ? (limit.rlim_cur - DESCRIPTORS_RESERVED) / 2 : 1;
+  uint64_t most = limit.rlim_cur - limit.rlim_cur / 4; /* idle ones, the greater part, need no second one */
   if (most >= wanted) return wanted;
   mg_log(MG_LOG_WARN, "%llu descriptors allow %llu connections, not %u", (unsigned long long)limit.rlim_cur,
          (unsigned long long)most, wanted);

@@ -18,6 +18,7 @@ struct mg_inflow {
 /** Takes newly read bytes (borrowed until mg_inflow_keep). */
 static inline void mg_inflow_add(struct mg_inflow *in, char *bytes, size_t len)
 {
+  if (in->kept.len > in->len) mg_buf_consume(&in->kept, in->kept.len - in->len); /* used up between two reads */
   if (in->kept.len == 0) {
     in->at = bytes;
     in->len = len;
