@@ -7,10 +7,11 @@ local http = require "spec.helper.http"
 
 local helper = { net = net, http = http, process = process, answer = http.answer, chunk = http.chunk }
 
-local executable = process.absolute(os.getenv("MOONGATE") or "build/moongate")
+local wanted = os.getenv("MOONGATE") or "build/moongate"
+local executable = process.absolute(wanted) or error(wanted .. " is not there: sh rockspec/setup build", 0)
 local live = { gateways = {}, origins = {}, clients = {}, folders = {}, children = {} }
 
-helper.sanitized = (os.getenv("MOONGATE") or ""):find("asan", 1, true) ~= nil
+helper.sanitized = wanted:find("asan", 1, true) ~= nil
 helper.wait_for = net.wait_for
 helper.sleep = net.sleep
 

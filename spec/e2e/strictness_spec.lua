@@ -24,7 +24,7 @@ describe("strictness", function()
       stream:send(answer or h.answer(200, "ok"))
       return answer == nil
     end)
-    gateway = h.gateway { routes = origin.port, server = "http: { request_parse_timeout: 1500ms }\n" }
+    gateway = h.gateway { routes = origin.port, server = "http: { request_parse_timeout: 1500ms }\nserver: { idle_timeout: 2s }\n" }
   end)
   teardown(h.cleanup)
   before_each(function() origin.requests, answer = {}, nil end)
@@ -113,6 +113,13 @@ describe("strictness", function()
         assert.equal("ok", gateway:get("/probe").body)
       end)
     end
+  end)
+
+  it("never rewrites OPTIONS *: no route is meant by it, or it goes upstream as it is", function()
+    local response = gateway:raw("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
+    if response.status == 404 then return assert.equal(0, #origin.requests) end
+    assert.equal(200, response.status)
+    assert.equal("OPTIONS * HTTP/1.1", origin.requests[1].line)
   end)
 
   it("answers 408 to a head that stops and closes silently where none began", function()

@@ -143,7 +143,6 @@ local PASSED = {
   { "dots inside a name", path("/a..b/.c"), "GET /a..b/.c HTTP/1.1" },
   { "an unknown method", first("BREW / HTTP/1.1"), "BREW / HTTP/1.1" },
   { "M-SEARCH", first("M-SEARCH / HTTP/1.1"), "M-SEARCH / HTTP/1.1" },
-  { "OPTIONS *", first("OPTIONS * HTTP/1.1"), "OPTIONS * HTTP/1.1" },
   { "a host with port", host("a.test:8080"), "GET / HTTP/1.1", host = "a.test:8080" },
   { "an IPv6 host", host("[::1]:8080"), "GET / HTTP/1.1", host = "[::1]:8080" },
   { "HTTP/1.0 without Host", "GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1" },
