@@ -99,10 +99,6 @@ static struct pending *find_pending(struct worker *worker, uint64_t number)
 static void build_on_thread(uv_work_t *work)
 {
   struct pending *pending = work->data;
-  sigset_t profiling;
-  sigemptyset(&profiling);
-  sigaddset(&profiling, SIGPROF); /* LuaJIT's profiler must interrupt the loop thread, not this one */
-  pthread_sigmask(SIG_BLOCK, &profiling, NULL);
   pending->generation =
       mg_generation_build(mg_str(pending->bundle.ptr, pending->bundle.len), pending->number, &pending->error);
 }
@@ -123,6 +119,19 @@ static void on_built(uv_work_t *work, int status)
   if (!pending->generation) remove_pending(pending);
 }
 
+/* Queues work; the pool's threads, made at the first call, never see SIGPROF: LuaJIT's profiler must interrupt the loop
+ * thread. */
+static int queue_work(uv_loop_t *loop, uv_work_t *work)
+{
+  sigset_t profiling, before;
+  sigemptyset(&profiling);
+  sigaddset(&profiling, SIGPROF);
+  pthread_sigmask(SIG_BLOCK, &profiling, &before);
+  int result = uv_queue_work(loop, work, build_on_thread, on_built);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return result;
+}
+
 static void build(struct worker *worker, uint64_t number, struct mg_str bundle)
 {
   if (worker->draining || find_pending(worker, number)) return;
@@ -131,7 +140,7 @@ static void build(struct worker *worker, uint64_t number, struct mg_str bundle)
   pending->work.data = pending;
   mg_buf_append(&pending->bundle, bundle.ptr, bundle.len);
   worker->pending = pending;
-  if (uv_queue_work(&worker->loop, &pending->work, build_on_thread, on_built) == 0) return;
+  if (queue_work(&worker->loop, &pending->work) == 0) return;
   mg_channel_send(&worker->channel, MG_FRAME_READY, number, MG_STR("no helper thread can be started"));
   remove_pending(pending);
 }
