@@ -97,13 +97,12 @@ local function chain_source(chain, first, last, phase)
   local names, lines = {}, {}
   for i = first, last do
     names[#names + 1] = ("f%d, c%d, s%d"):format(i, i, i)
-    local call = ("f%d(handle, c%d, s%d)"):format(i, i, i)
     lines[#lines + 1] = ("  running[0] = %d"):format(chain[i].position)
     if chain[i].on_error == "continue" then
-      lines[#lines + 1] = ("  do local ok, why = pcall(%s) if not ok then failed(handle, why) end end"):format(
-        call:gsub("%(", ", ", 1))
+      lines[#lines + 1] = ("  do local ok, why = pcall(f%d, handle, c%d, s%d) if not ok then failed(handle, why) end end"):format(
+        i, i, i)
     else
-      lines[#lines + 1] = "  " .. call
+      lines[#lines + 1] = ("  f%d(handle, c%d, s%d)"):format(i, i, i)
     end
     if phase.ends then lines[#lines + 1] = "  if C.mg_request_answered(handle) ~= 0 then return true end" end
   end

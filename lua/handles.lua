@@ -63,6 +63,7 @@ function request:header(name)
   local text = C.mg_request_header(self, name, #name, length)
   if text ~= nil then return to_string(text, length[0]) end
   if length[0] < 0 then fail(length[0], "header", name) end
+  return nil
 end
 
 
@@ -79,6 +80,7 @@ function request:upstream_header(name)
   local text = C.mg_request_upstream_header(self, name, #name, length)
   if text ~= nil then return to_string(text, length[0]) end
   if length[0] < 0 then fail(length[0], "upstream_header", name) end
+  return nil
 end
 
 
@@ -139,6 +141,7 @@ local function text_reader(name, read)
     local text = read(self, length)
     if text ~= nil then return to_string(text, length[0]) end
     if length[0] < 0 then fail(length[0], name) end
+    return nil
   end
 end
 
@@ -160,6 +163,7 @@ function request:query(name)
   local text = C.mg_request_query(self, name, #name, length)
   if text ~= nil then return to_string(text, length[0]) end
   if length[0] < 0 then fail(length[0], "query", name) end
+  return nil
 end
 
 
@@ -177,6 +181,7 @@ function request:cookie(name)
   local text = C.mg_request_cookie(self, name, #name, length)
   if text ~= nil then return to_string(text, length[0]) end
   if length[0] < 0 then fail(length[0], "cookie", name) end
+  return nil
 end
 
 
@@ -224,6 +229,7 @@ local function get_attribute(self, name)
   local text = C.mg_exchange_attribute(ffi.cast("struct mg_exchange *", self), name, #name, length)
   if text ~= nil then return to_string(text, length[0]) end
   if length[0] < 0 then fail(length[0], "attribute", name) end
+  return nil
 end
 
 
@@ -242,6 +248,7 @@ function response:header(name)
   local text = C.mg_response_header(self, name, #name, length)
   if text ~= nil then return to_string(text, length[0]) end
   if length[0] < 0 then fail(length[0], "header", name) end
+  return nil
 end
 
 
