@@ -24,7 +24,8 @@ describe("strictness", function()
       stream:send(answer or h.answer(200, "ok"))
       return answer == nil
     end)
-    gateway = h.gateway { routes = origin.port, server = "http: { request_parse_timeout: 1500ms }\nserver: { idle_timeout: 2s }\n" }
+    gateway = h.gateway { routes = origin.port,
+      server = "http: { request_parse_timeout: 1500ms }\nserver: { idle_timeout: 2s }\n" }
   end)
   teardown(h.cleanup)
   before_each(function() origin.requests, answer = {}, nil end)

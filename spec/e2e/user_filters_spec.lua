@@ -135,14 +135,16 @@ local f = { api = 1 }
 function f.request(req) req:set_attribute("from", req:header("x-from")) end
 function f.response(res) res:set_header("x-from", res:attribute("from")) end
 function f.log(ex)
-  ex:log("info", ("finished %s %d %d %s"):format(ex:attribute("from"), ex:status(), ex:response_bytes(), ex:route()))
+  local text = ("finished %s %d %d %s"):format(ex:attribute("from"), ex:status(), ex:response_bytes(), ex:route())
+  ex:log("info", text)
 end
 return f
 ]]
     local gateway = gateway_with("[ keep ]", { keep = source })
     local client = gateway:connect()
     for i = 1, 20 do assert.equal("n" .. i, client:get("/", ("X-From: n%d\r\n"):format(i)):header("x-from")) end
-    h.eventually(function() return gateway:log():find("finished n20 200 6 all (exchange ", 1, true) end, 3, "the log filter's line")
+    local line = "finished n20 200 6 all (exchange "
+    h.eventually(function() return gateway:log():find(line, 1, true) end, 3, "the log filter's line")
   end)
 
   it("may keep state from init, which runs once for each worker and generation", function()
