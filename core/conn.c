@@ -16,15 +16,19 @@ struct queued_write { /* bytes that the kernel did not take at once */
   char bytes[];
 };
 
-static void on_net_closed(uv_handle_t *handle)
+static void one_handle_less(struct mg_net *net)
 {
-  struct mg_net *net = handle->data;
   MG_ASSERT(net && net->open_handles);
   if (--net->open_handles == 0) {
     free(net->scratch);
     net->scratch = NULL;
     net->closed(net);
   }
+}
+
+static void on_net_closed(uv_handle_t *handle)
+{
+  one_handle_less(handle->data);
 }
 
 static void on_wheel_closed(uv_handle_t *handle)
@@ -67,6 +71,7 @@ int mg_conn_open(struct mg_conn *conn, struct mg_net *net, int family, const str
 {
   int err = family == AF_UNIX ? uv_pipe_init(net->loop, &conn->as.pipe, 0) : uv_tcp_init(net->loop, &conn->as.tcp);
   if (err) return MG_EINTERNAL;
+  net->open_handles++;
   conn->as.handle.data = conn;
   conn->net = net;
   conn->events = events;
@@ -238,7 +243,9 @@ bool mg_conn_stale(const struct mg_conn *conn)
 static void on_closed(uv_handle_t *handle)
 {
   struct mg_conn *conn = handle->data;
+  struct mg_net *net = conn->net;
   conn->events->closed(conn);
+  one_handle_less(net);
 }
 
 void mg_conn_close(struct mg_conn *conn)

@@ -242,7 +242,9 @@ void mg_gateway_drain(struct mg_gateway *gateway, void (*done)(void *context), v
       struct mg_listener *listener = &gateway->listeners[i];
       uv_os_fd_t fd;
       if (listener->waiting) mg_client_accept(gateway, (uv_stream_t *)&listener->handle);
-      if (gateway->accepting && !uv_fileno((uv_handle_t *)&listener->handle, &fd)) mg_client_accept_queued(gateway, fd);
+      if (uv_fileno((uv_handle_t *)&listener->handle, &fd)) continue;
+      if (gateway->accepting) mg_client_accept_queued(gateway, fd);
+      shutdown(fd, SHUT_RDWR); /* for the master's copy of it as well */
     }
     close_listeners(gateway);
     struct mg_client *next;
