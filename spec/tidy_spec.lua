@@ -22,7 +22,7 @@ local LAYERS = {
   -- What the master is made of: it never holds a lua_State.
   process = {
     nouns = { "frame", "channel", "cli", "listen", "resolve", "watch", "control", "command", "master", "workers",
-      "supervise", "reload", "processors", "build" },
+      "supervise", "reload", "status", "processors", "build" },
     uses = { "base", "shared", "http", "process", "worker" }, libraries = { "uv.h" },
   },
   worker = { nouns = { "worker" }, uses = { "base", "shared", "http", "process", "top" }, libraries = { "uv.h" } },

@@ -71,7 +71,7 @@ describe("a user's filter", function()
         tostring(req:cookie("c")), table.concat(values, "+"), tostring(#req:id()), tostring(req:header("x-b")),
       }, "|"))]] })
     local response = gateway:get("/p%20q?q=a%26b", "X-A: 1\r\nX-A: 2\r\nCookie: b=0; c=3\r\n")
-    assert.equal("GET|/p q|a&b|nil|gateway.test|127.0.0.1|true|false|false|3|1+2|26|nil", response.body)
+    assert.equal("GET|/p q|a&b|nil|gateway.test|127.0.0.1|true|false|true|3|1+2|26|nil", response.body)
   end)
 
   it("changes path, query and headers; reads still answer what the client sent", function()
