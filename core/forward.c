@@ -49,6 +49,8 @@ void mg_request_sanitise(struct mg_request_head *head, bool peer_trusted)
 void mg_response_sanitise(struct mg_response_head *head)
 {
   remove_nominated(&head->headers, BIT(HOST) | FRAMING);
+  /* Beside Transfer-Encoding a length means nothing, also where it would only be quoted to HEAD. */
+  if (head->headers.present & BIT(TRANSFER_ENCODING)) remove_ids(&head->headers, BIT(CONTENT_LENGTH));
   remove_ids(&head->headers, head->upgrade ? HOP_BY_HOP & ~(uint32_t)BIT(UPGRADE) : (uint32_t)HOP_BY_HOP);
 }
 

@@ -345,6 +345,16 @@ TEST(response_ends)
   tear_down(&f);
 }
 
+TEST(a_length_beside_chunked_is_not_quoted)
+{
+  struct fixture f;
+  set_up(&f);
+  struct mg_response_out out = read_response(&f, 304, "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n");
+  out.keep_length = true;
+  CHECK_STR(text(write_response(&out)), "HTTP/1.1 304 Why\r\n\r\n");
+  tear_down(&f);
+}
+
 TEST(a_switch)
 {
   struct fixture f;
@@ -388,4 +398,5 @@ RUN_TESTS({"request lines", request_lines}, {"a trusted peer is believed", a_tru
           {"claims that were left in do not pass", claims_that_were_left_in_do_not_pass},
           {"hosts and ports", hosts_and_ports}, {"a peer without an address", a_peer_without_an_address},
           {"request ends", request_ends}, {"response lines", response_lines}, {"response ends", response_ends},
-          {"a switch", a_switch}, {"trailers", trailers}, {"phrases", phrases})
+          {"a switch", a_switch}, {"a length beside chunked is not quoted", a_length_beside_chunked_is_not_quoted},
+          {"trailers", trailers}, {"phrases", phrases})
