@@ -3,6 +3,8 @@
  * Thread: the loop's. */
 #include "api_private.h"
 
+#include "cookie.h"
+
 const char *mg_request_header(struct mg_request *request, const char *name, size_t name_len, int *len)
 {
   return mg_request_header_at(request, name, name_len, 0, len);
@@ -120,35 +122,12 @@ const char *mg_request_query(struct mg_request *request, const char *name, size_
   return give(value, len);
 }
 
-/* One pair of a Cookie line (RFC 6265, 4.2.1); quotes around a value belong to it. */
-static bool find_cookie(struct mg_str line, struct mg_str name, struct mg_str *value)
-{
-  const char *at = line.ptr, *end = line.ptr + line.len;
-  while (at < end) {
-    while (at < end && (*at == ' ' || *at == '\t' || *at == ';')) at++;
-    const char *stop = memchr(at, ';', (size_t)(end - at));
-    if (!stop) stop = end;
-    const char *equals = memchr(at, '=', (size_t)(stop - at));
-    if (equals && mg_str_equal(mg_str(at, (size_t)(equals - at)), name)) {
-      while (stop > equals + 1 && (stop[-1] == ' ' || stop[-1] == '\t')) stop--;
-      *value = mg_str(equals + 1, (size_t)(stop - equals - 1));
-      return true;
-    }
-    at = stop;
-  }
-  return false;
-}
-
 const char *mg_request_cookie(struct mg_request *request, const char *name, size_t name_len, int *len)
 {
   struct mg_exchange *ex = find(request);
   if (!ex) return none(len, MG_LUA_GONE);
-  unsigned from = 0;
-  const struct mg_header *line;
   struct mg_str value;
-  while ((line = mg_headers_next(&ex->request.headers, MG_STR("cookie"), &from)))
-    if (find_cookie(mg_str(line->value, line->value_len), mg_str(name, name_len), &value)) return give(value, len);
-  return none(len, 0);
+  return mg_cookie_get(&ex->request.headers, mg_str(name, name_len), &value) ? give(value, len) : none(len, 0);
 }
 
 int mg_request_set_path(struct mg_request *request, const char *path, size_t len)
@@ -174,6 +153,12 @@ int mg_request_set_query_string(struct mg_request *request, const char *query, s
   if (!copy) return MG_LUA_NOMEM;
   ex->new_query = mg_str(copy, len);
   return MG_LUA_OK;
+}
+
+void mg_request_mark(struct mg_request *request)
+{
+  struct mg_exchange *ex = find(request);
+  if (ex) ex->mark = (struct mg_edit_mark){ex->last_edit, ex->new_path, ex->new_query, ex->new_host};
 }
 
 int mg_request_answered(struct mg_request *request)

@@ -84,8 +84,13 @@ void mg_client_read_on(struct mg_client *client)
 {
   if (client->in.len >= MG_HELD_BYTES_MAX)
     mg_conn_pause(&client->conn);
-  else
+  else if (!client->conn.reading) {
     mg_conn_read(&client->conn);
+    if (client->exchange) { /* the rate of a body is measured while it is read */
+      client->exchange->rate_since_ms = 0;
+      client->exchange->rate_bytes = client->exchange->request_body.body_size;
+    }
+  }
   mg_client_arm(client);
 }
 

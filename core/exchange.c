@@ -21,7 +21,7 @@ static const struct step {
     [MG_STEP_ROUTE] = {"route", mg_step_route, TO(COLLECT) | TO(RESPONSE)},
     [MG_STEP_COLLECT] = {"collect", mg_step_collect, TO(REQUEST) | TO(RESPONSE) | TO(CLOSE)},
     [MG_STEP_REQUEST] = {"request", mg_step_request, TO(RECORD) | TO(RESPONSE) | TO(CLOSE)},
-    [MG_STEP_RECORD] = {"record", mg_step_record, TO(UPSTREAM) | TO(RESPONSE) | TO(CLOSE)},
+    [MG_STEP_RECORD] = {"record", mg_step_record, TO(REQUEST) | TO(UPSTREAM) | TO(RESPONSE) | TO(CLOSE)},
     [MG_STEP_UPSTREAM] = {"upstream", mg_step_upstream, TO(UPSTREAM) | TO(RESPONSE) | TO(CLOSE)},
     [MG_STEP_RESPONSE] = {"response", mg_step_response, TO(RELAY) | TO(RESPONSE) | TO(CLOSE)},
     [MG_STEP_RELAY] = {"relay", mg_step_relay, TO(RESPONSE) | TO(CLOSE)},
@@ -31,6 +31,11 @@ static const struct step {
 static void on_sleep_over(struct mg_timer *timer)
 {
   mg_exchange_run((struct mg_exchange *)((char *)timer - offsetof(struct mg_exchange, sleep)));
+}
+
+static void on_limit(struct mg_timer *timer)
+{
+  mg_exchange_time_out((struct mg_exchange *)((char *)timer - offsetof(struct mg_exchange, limit)));
 }
 
 static size_t first_size(void)
@@ -58,6 +63,7 @@ struct mg_exchange *mg_exchange_new(struct mg_gateway *gateway, struct mg_client
   ex->began_ns = uv_hrtime();
   ex->id_count = gateway->id_count++;
   mg_timer_init(&ex->sleep, on_sleep_over);
+  mg_timer_init(&ex->limit, on_limit);
   mg_arena_init(&ex->arena, ex->first, first_size(), &gateway->arena_pool, MG_ARENA_BYTES_MAX);
   mg_headers_init(&ex->request.headers, &ex->arena);
   mg_headers_init(&ex->response.headers, &ex->arena);
@@ -71,6 +77,7 @@ static void free_exchange(struct mg_exchange *ex)
   unsigned slot = ex->handle & (MG_SLOTS - 1);
   MG_ASSERT(gateway->slots[slot] == ex && !ex->up);
   mg_timer_remove(&ex->sleep);
+  mg_timer_remove(&ex->limit);
   if (ex->waiting.L) mg_script_drop(&ex->generation->script, &ex->waiting);
   mg_inflow_free(&ex->up_in);
   mg_arena_reset(&ex->arena, ex->first, first_size());
@@ -124,6 +131,7 @@ enum mg_next mg_exchange_fail(struct mg_exchange *ex, int err)
   ex->source = MG_FROM_GATEWAY;
   ex->answered = true;
   ex->script_done = false;
+  ex->response_at = (int8_t)ex->depth;
   ex->skip_filters = ex->skip_filters || ex->route < 0 || err == MG_ESCRIPT;
   mg_headers_init(&ex->response.headers, &ex->arena);
   ex->response.status = (uint16_t)status;
@@ -177,6 +185,16 @@ static void apply(struct mg_exchange *ex, enum mg_next (*end)(struct mg_exchange
   MG_ASSERT(!ex->running);
   end(ex, err);
   mg_exchange_run(ex);
+}
+
+void mg_exchange_time_out(struct mg_exchange *ex)
+{
+  if (ex->step == MG_STEP_CLOSE) {
+    mg_exchange_abort(ex);
+    return;
+  }
+  if (!ex->request_done) ex->request_broken = ex->close = true;
+  apply(ex, ex->head_sent ? mg_exchange_break : mg_exchange_fail, MG_EUPTIMEOUT);
 }
 
 void mg_exchange_abort(struct mg_exchange *ex)

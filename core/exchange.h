@@ -9,6 +9,8 @@
 #include "http1.h"
 #include "target.h"
 
+enum { MG_FALLBACKS_MAX = 7 };
+
 enum mg_step {
   MG_STEP_HEAD,
   MG_STEP_CHECK,
@@ -41,6 +43,12 @@ struct mg_edit {
   uint8_t op;
 };
 
+/** What the edits were at one moment: a fallback drops those of the first route, not the global filters'. */
+struct mg_edit_mark {
+  struct mg_edit **last_edit; /* NULL: there were none */
+  struct mg_str new_path, new_query, new_host;
+};
+
 struct mg_attribute {
   struct mg_attribute *next;
   struct mg_str name, value; /* in the arena */
@@ -53,7 +61,10 @@ struct mg_exchange {
   struct mg_gateway *gateway;
   struct mg_client *client; /* NULL in the test kit */
   struct mg_generation *generation;
-  const struct mg_plan *plan;
+  const struct mg_plan *plan;                       /* the last of plans */
+  const struct mg_plan *plans[MG_FALLBACKS_MAX + 1]; /* the route's own, then the fallbacks' that stand in */
+  uint8_t depth;                                    /* how many stand in */
+  int8_t response_at;                               /* whose response filters are next; -1: all have run */
   int route; /* index, -1 before and without one */
   uint8_t step;
   uint8_t phase;
@@ -87,6 +98,8 @@ struct mg_exchange {
   uint64_t sent_ns; /* the upstream head went out */
   uint64_t first_byte_ns;
   uint64_t id_count;
+  uint64_t asked_ms; /* uv_now's clock: the whole request is with us; 0 before */
+  uint64_t rate_since_ms, rate_bytes; /* where the body's rate is measured from */
 
   struct mg_request_head request;
   struct mg_target_parts target;
@@ -97,6 +110,7 @@ struct mg_exchange {
   struct mg_address client_address;
   struct mg_edit *first_edit, **last_edit;
   struct mg_str new_path, new_query, new_host; /* set by filters; ptr NULL: unchanged */
+  struct mg_edit_mark mark;
   struct mg_attribute *attributes;
 
   struct mg_acquire acquire;
@@ -121,6 +135,7 @@ struct mg_exchange {
 
   struct mg_coroutine waiting; /* a filter that yielded */
   struct mg_timer sleep;
+  struct mg_timer limit; /* the time for the whole exchange, or for getting a connection */
   char id_text[27];
 
   struct mg_arena arena;
@@ -146,6 +161,9 @@ enum mg_next mg_exchange_fail(struct mg_exchange *ex, int err);
 /** Ends the exchange without (the rest of) an answer: the client sees the connection break. Sets ex->step. */
 enum mg_next mg_exchange_break(struct mg_exchange *ex, int err);
 
+/** The time for the exchange, or for a connection, is over. */
+void mg_exchange_time_out(struct mg_exchange *ex);
+
 /** Ends the exchange now, whatever it is doing: the gateway is going. */
 void mg_exchange_abort(struct mg_exchange *ex);
 
@@ -170,13 +188,17 @@ enum mg_next mg_step_response(struct mg_exchange *ex); /* exchange_response.c */
 enum mg_next mg_step_relay(struct mg_exchange *ex);
 enum mg_next mg_step_close(struct mg_exchange *ex);
 
-/** exchange_upstream.c: sends what the client has sent of its body; 0 or an error of the client's framing. */
+/** exchange_send.c: sends what the client has sent of its body; 0 or an error of the client's framing. */
 int mg_exchange_send_body(struct mg_exchange *ex);
-/** exchange_upstream.c: the request's headers as filters have edited them, in a new list; 0 or MG_ENOMEM. */
+/** exchange_send.c: the request's headers as filters have edited them, in a new list; 0 or MG_ENOMEM. */
 int mg_exchange_edited_headers(struct mg_exchange *ex, struct mg_headers *out);
-/** exchange_upstream.c: frames a piece of a body; bufs has room for 4. Returns how many it used. */
+/** exchange_send.c: frames a piece of a body; bufs has room for 4. Returns how many it used. */
 unsigned mg_exchange_frame(struct mg_exchange *ex, const struct mg_body_piece *piece, enum mg_body_out out,
                            const struct mg_headers *trailers, uv_buf_t *bufs);
+/** exchange_send.c: writes the head for ex->member into ex->up_head; 0 or MG_ENOMEM. */
+int mg_exchange_write_upstream_head(struct mg_exchange *ex);
+/** exchange_send.c: milliseconds left until the answer's head must be there; UINT64_MAX without a limit. */
+uint64_t mg_exchange_time_left(struct mg_exchange *ex);
 /** exchange_upstream.c: gives the upstream connection back, or cuts it. */
 void mg_exchange_leave_upstream(struct mg_exchange *ex, bool reusable);
 /** exchange_script.c: runs one phase's filters; MG_OK, MG_EAGAIN_LATER, MG_ESCRIPT. */

@@ -85,6 +85,8 @@ enum mg_next mg_step_open(struct mg_exchange *ex)
 {
   ex->generation = ex->gateway->current;
   ex->generation->exchanges++;
+  uint64_t time_max = ex->gateway->settings->exchange_time_max_ms;
+  if (time_max) mg_timer_set(&ex->gateway->net.wheel, &ex->limit, time_max);
   ex->step = MG_STEP_ROUTE;
   return MG_NEXT;
 }
@@ -105,7 +107,7 @@ enum mg_next mg_step_route(struct mg_exchange *ex)
   int route = mg_routes_find(ex->generation->routes, &query);
   if (route < 0) return mg_exchange_fail(ex, route);
   ex->route = route;
-  ex->plan = &ex->generation->plans[route];
+  ex->plan = ex->plans[0] = &ex->generation->plans[route];
   ex->step = MG_STEP_COLLECT;
   return MG_NEXT;
 }
@@ -118,8 +120,9 @@ enum mg_next mg_step_collect(struct mg_exchange *ex)
 
 enum mg_next mg_step_request(struct mg_exchange *ex)
 {
-  if (ex->plan->request_ref && !ex->script_done) {
-    int err = mg_exchange_call(ex, ex->plan->request_ref, MG_PHASE_REQUEST);
+  int ref = ex->depth ? ex->plan->own_request_ref : ex->plan->request_ref;
+  if (ref && !ex->script_done) {
+    int err = mg_exchange_call(ex, ref, MG_PHASE_REQUEST);
     if (err == MG_EAGAIN_LATER) return MG_WAIT;
     if (err) return mg_exchange_fail(ex, err);
   }
@@ -128,8 +131,25 @@ enum mg_next mg_step_request(struct mg_exchange *ex)
   return MG_NEXT;
 }
 
+/* Another route stands in: the edits of this one are dropped, its later phases still run. */
+static void fall_back(struct mg_exchange *ex)
+{
+  ex->plan = ex->plans[++ex->depth] = &ex->generation->plans[ex->plan->fallback];
+  ex->last_edit = ex->mark.last_edit ? ex->mark.last_edit : &ex->first_edit;
+  *ex->last_edit = NULL;
+  ex->new_path = ex->mark.new_path;
+  ex->new_query = ex->mark.new_query;
+  ex->new_host = ex->mark.new_host;
+  ex->response_at = (int8_t)ex->depth;
+  ex->step = MG_STEP_REQUEST;
+}
+
 enum mg_next mg_step_record(struct mg_exchange *ex)
 {
+  if (ex->plan->fallback >= 0 && ex->depth < MG_FALLBACKS_MAX && mg_group_down(&ex->plan->group)) {
+    fall_back(ex);
+    return MG_NEXT;
+  }
   ex->step = MG_STEP_UPSTREAM;
   return MG_NEXT;
 }

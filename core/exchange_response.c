@@ -85,17 +85,28 @@ static int complete_own(struct mg_exchange *ex)
   return mg_headers_push(headers, MG_STR("date"), mg_gateway_date(ex->gateway), MG_H_DATE);
 }
 
+/* The response filters of the routes that stand in, the last first, then the first route's with the global ones. */
+static int run_filters(struct mg_exchange *ex)
+{
+  if (!ex->plan || ex->skip_filters || ex->tunnel) return 0;
+  for (; ex->response_at >= 0; ex->response_at--) {
+    const struct mg_plan *plan = ex->plans[ex->response_at];
+    int ref = ex->response_at ? plan->own_response_ref : plan->response_ref;
+    int err = ref ? mg_exchange_call(ex, ref, MG_PHASE_RESPONSE) : 0;
+    if (err) return err;
+  }
+  return 0;
+}
+
 enum mg_next mg_step_response(struct mg_exchange *ex)
 {
-  if (ex->plan && ex->plan->response_ref && !ex->script_done && !ex->skip_filters && !ex->tunnel) {
-    int err = mg_exchange_call(ex, ex->plan->response_ref, MG_PHASE_RESPONSE);
-    if (err == MG_EAGAIN_LATER) {
-      if (ex->up) mg_conn_pause(&ex->up->conn), mg_conn_timeout(&ex->up->conn, 0);
-      return MG_WAIT;
-    }
-    if (err) return mg_exchange_fail(ex, err);
-    if (ex->up) mg_conn_read(&ex->up->conn);
+  int err = run_filters(ex);
+  if (err == MG_EAGAIN_LATER) {
+    if (ex->up) mg_conn_pause(&ex->up->conn), mg_conn_timeout(&ex->up->conn, 0);
+    return MG_WAIT;
   }
+  if (err) return mg_exchange_fail(ex, err);
+  if (ex->up) mg_conn_read(&ex->up->conn);
   if (ex->source != MG_FROM_UPSTREAM && complete_own(ex)) return mg_exchange_break(ex, MG_ENOMEM);
   if (write_head(ex)) return mg_exchange_break(ex, MG_ENOMEM);
   ex->step = MG_STEP_RELAY;
@@ -214,7 +225,11 @@ void mg_exchange_account(struct mg_exchange *ex)
 {
   ex->counted = true;
   count_exchange(ex);
-  if (ex->plan && ex->plan->log_ref) mg_exchange_call(ex, ex->plan->log_ref, MG_PHASE_LOG);
+  if (!ex->plan) return;
+  for (int i = ex->depth; i >= 0; i--) {
+    int ref = i ? ex->plans[i]->own_log_ref : ex->plans[i]->log_ref;
+    if (ref) mg_exchange_call(ex, ref, MG_PHASE_LOG);
+  }
 }
 
 enum mg_next mg_step_close(struct mg_exchange *ex)

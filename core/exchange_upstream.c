@@ -1,196 +1,11 @@
-/* exchange_upstream.c - the upstream side of an exchange: a target, a connection, the request out, the head of the answer in.
+/* exchange_upstream.c - the upstream side of an exchange: a target, a connection, the head of the answer.
  * Owns: ex->up while it is set.   May call: upstream, conn, http1, forward.   Never: Lua.   Thread: the loop's. */
+#include "cookie.h"
 #include "exchange.h"
 
 #include "log.h"
 
 static const struct mg_conn_events up_events;
-
-/* --- the head and body that go out -------------------------------------------------------------------------------------------- */
-
-/* Applies the filters' edits to a copy of the list: a repetition to another target starts from the client's lines again. */
-int mg_exchange_edited_headers(struct mg_exchange *ex, struct mg_headers *out)
-{
-  *out = ex->request.headers;
-  if (!ex->first_edit) return 0;
-  struct mg_header *items = mg_arena_alloc(&ex->arena, (out->count + 8u) * sizeof *items);
-  if (!items) return MG_ENOMEM;
-  memcpy(items, out->items, out->count * sizeof *items);
-  out->items = items;
-  out->capacity = (uint16_t)(out->count + 8);
-  for (const struct mg_edit *edit = ex->first_edit; edit; edit = edit->next) {
-    int err = 0;
-    if (edit->op == MG_EDIT_SET)
-      err = mg_headers_set(out, edit->name, edit->value);
-    else if (edit->op == MG_EDIT_ADD)
-      err = mg_headers_push(out, edit->name, edit->value, mg_header_id(edit->name.ptr, edit->name.len));
-    else
-      mg_headers_remove(out, edit->name);
-    if (err) return err;
-  }
-  return 0;
-}
-
-/* The request target for a member: its path prefix, the path as sent or as filters set it, the query. */
-static struct mg_str upstream_target(struct mg_exchange *ex)
-{
-  struct mg_str prefix = ex->member->path_prefix;
-  if (!prefix.len && !ex->new_path.ptr && !ex->new_query.ptr) return ex->request.target;
-  struct mg_str path = ex->new_path.ptr ? ex->new_path : ex->target.raw_path;
-  struct mg_str query = ex->new_query.ptr ? ex->new_query : ex->target.query;
-  bool has_query = ex->new_query.ptr ? query.len > 0 : ex->target.has_query;
-  if (prefix.len && prefix.ptr[prefix.len - 1] == '/' && path.len && path.ptr[0] == '/') prefix.len--;
-  char *out = mg_arena_alloc(&ex->arena, prefix.len + path.len + 1 + query.len);
-  if (!out) return (struct mg_str){0};
-  size_t len = 0;
-  memcpy(out, prefix.ptr, prefix.len);
-  len += prefix.len;
-  memcpy(out + len, path.ptr, path.len);
-  len += path.len;
-  if (has_query) {
-    out[len++] = '?';
-    memcpy(out + len, query.ptr, query.len);
-    len += query.len;
-  }
-  return mg_str(out, len);
-}
-
-static enum mg_body_out request_body_out(const struct mg_exchange *ex)
-{
-  switch (ex->request.framing) {
-  case MG_FRAMING_LENGTH: return MG_OUT_LENGTH;
-  case MG_FRAMING_CHUNKED: return MG_OUT_CHUNKED;
-  default: return MG_OUT_NONE;
-  }
-}
-
-static int write_head(struct mg_exchange *ex)
-{
-  struct mg_headers headers;
-  int err = mg_exchange_edited_headers(ex, &headers);
-  if (err) return err;
-  struct mg_str host = ex->request.host;
-  if (ex->plan->group.host_is_target || !host.len) host = ex->member->authority;
-  if (ex->new_host.ptr) host = ex->new_host;
-  const struct mg_request_out out = {.method = ex->request.method,
-                                     .target = upstream_target(ex),
-                                     .host = host,
-                                     .headers = &headers,
-                                     .peer = &ex->client->peer,
-                                     .original_host = ex->request.host,
-                                     .listen_port = ex->gateway->port,
-                                     .peer_trusted = ex->client->peer_trusted,
-                                     .upgrade = ex->request.upgrade,
-                                     .expect = ex->request.expects_100,
-                                     .te_trailers = ex->te_trailers,
-                                     .body = request_body_out(ex),
-                                     .content_length = ex->request.content_length};
-  if (!out.target.ptr) return MG_ENOMEM;
-  size_t bound = mg_request_write_bound(&out);
-  char *head = mg_arena_alloc(&ex->arena, bound);
-  if (!head) return MG_ENOMEM;
-  long len = mg_request_write(head, bound, &out);
-  if (len < 0) return MG_ENOMEM;
-  ex->arena.next = ex->arena.next == head + ((bound + 7) & ~(size_t)7) ? head + ((len + 7) & ~7l) : ex->arena.next;
-  ex->up_head = mg_str(head, (size_t)len);
-  return 0;
-}
-
-/* Puts the trailers behind the last chunk; returns how many bufs were used. */
-static unsigned last_chunk(struct mg_exchange *ex, const struct mg_headers *trailers, uv_buf_t *buf)
-{
-  size_t len = 5;
-  for (unsigned i = 0; i < trailers->count; i++) len += trailers->items[i].name_len + trailers->items[i].value_len + 4;
-  char *out = len == 5 ? NULL : mg_arena_alloc(&ex->arena, len);
-  if (!out) {
-    *buf = uv_buf_init((char *)"0\r\n\r\n", 5);
-    return 1;
-  }
-  char *at = out;
-  memcpy(at, "0\r\n", 3);
-  at += 3;
-  for (unsigned i = 0; i < trailers->count; i++) {
-    const struct mg_header *line = &trailers->items[i];
-    if (line->flags & MG_HEADER_GONE) continue;
-    memcpy(at, line->name, line->name_len);
-    at += line->name_len;
-    memcpy(at, ": ", 2);
-    memcpy(at + 2, line->value, line->value_len);
-    at += line->value_len + 2;
-    memcpy(at, "\r\n", 2);
-    at += 2;
-  }
-  memcpy(at, "\r\n", 2);
-  *buf = uv_buf_init(out, (unsigned)(at + 2 - out));
-  return 1;
-}
-
-unsigned mg_exchange_frame(struct mg_exchange *ex, const struct mg_body_piece *piece, enum mg_body_out out,
-                           const struct mg_headers *trailers, uv_buf_t *bufs)
-{
-  unsigned count = 0;
-  if (out != MG_OUT_CHUNKED) {
-    if (piece->len) bufs[count++] = uv_buf_init(piece->data, (unsigned)piece->len);
-    return count;
-  }
-  if (piece->len) {
-    static const char digits[] = "0123456789abcdef";
-    char *at = ex->chunk_line + sizeof ex->chunk_line;
-    *--at = '\n';
-    *--at = '\r';
-    for (size_t size = piece->len; size; size >>= 4) *--at = digits[size & 15];
-    bufs[count++] = uv_buf_init(at, (unsigned)(ex->chunk_line + sizeof ex->chunk_line - at));
-    bufs[count++] = uv_buf_init(piece->data, (unsigned)piece->len);
-    bufs[count++] = uv_buf_init((char *)"\r\n", 2);
-  }
-  if (piece->last) count += last_chunk(ex, trailers, &bufs[count]);
-  return count;
-}
-
-/* Decodes what the client has sent of its body. 0 or an error of its framing. */
-static int next_body_piece(struct mg_exchange *ex, struct mg_body_piece *piece)
-{
-  *piece = (struct mg_body_piece){0};
-  struct mg_inflow *in = &ex->client->in;
-  if (ex->request_done || !in->len) return 0;
-  int err = mg_body_decode(&ex->request_body, in->at, in->len, piece);
-  if (err) return err;
-  mg_inflow_take(in, piece->consumed);
-  ex->request_done = piece->last;
-  uint64_t most = ex->gateway->settings->entity_bytes_max;
-  return most && ex->request_body.body_size > most ? MG_EBODYLARGE : 0;
-}
-
-static void arm_read_timeout(struct mg_exchange *ex)
-{
-  mg_conn_timeout(&ex->up->conn, ex->plan->group.read_ms);
-}
-
-int mg_exchange_send_body(struct mg_exchange *ex)
-{
-  uv_buf_t bufs[6];
-  unsigned count = 0;
-  struct mg_body_piece piece;
-  struct mg_conn *up = &ex->up->conn;
-  int err = next_body_piece(ex, &piece);
-  if (err) return err;
-  if (!ex->head_written) bufs[count++] = uv_buf_init((char *)ex->up_head.ptr, (unsigned)ex->up_head.len);
-  if (piece.len || piece.last)
-    count += mg_exchange_frame(ex, &piece, request_body_out(ex), &ex->request_trailers, bufs + count);
-  if (!ex->head_written) {
-    ex->head_written = true;
-    ex->up->sent_round = up->net->round;
-  }
-  ex->up_body_written += piece.len;
-  if (count) {
-    arm_read_timeout(ex);
-    int result = mg_conn_write(up, bufs, count);
-    if (result == 1 && !ex->request_done) mg_conn_pause(&ex->client->conn); /* the upstream is slower than the client */
-    if (result < 0 && !ex->up_ended) mg_conn_read(up); /* an answer may be there all the same */
-  }
-  if (!ex->request_done && !up->queued) mg_client_read_on(ex->client);
-  return 0;
-}
 
 /* --- events of the upstream connection ----------------------------------------------------------------------------------------- */
 
@@ -239,6 +54,7 @@ static void hold_connection(struct mg_exchange *ex, struct mg_upconn *up)
   ex->up = up;
   up->user = ex;
   up->conn.events = &up_events;
+  if (!ex->gateway->settings->exchange_time_max_ms) mg_timer_off(&ex->limit);
   ex->up_state = MG_UP_READY;
   ex->up_err = 0;
   ex->up_ended = up->conn.ended;
@@ -305,12 +121,15 @@ static enum mg_next acquire(struct mg_exchange *ex, bool fresh)
   bool careful = has_body(ex) || !is_idempotent(ex);
   ex->tries++;
   ex->acquire.ready = on_acquired;
-  int result = mg_target_acquire(ex->member->target, &ex->gateway->upstreams, &ex->acquire, fresh, careful, &up);
+  int result = mg_target_acquire(ex->member->target, &ex->acquire, fresh, careful, &up);
   if (result < 0) {
     ex->up_err = result;
     return MG_DONE;
   }
   if (result == 1) {
+    uint64_t left = mg_exchange_time_left(ex);
+    if (left != UINT64_MAX && !ex->gateway->settings->exchange_time_max_ms)
+      mg_timer_set(&ex->gateway->net.wheel, &ex->limit, left);
     ex->up_state = MG_UP_ACQUIRING;
     return MG_WAIT;
   }
@@ -318,10 +137,26 @@ static enum mg_next acquire(struct mg_exchange *ex, bool fresh)
   return MG_NEXT;
 }
 
-static uint64_t hash_of(const struct mg_exchange *ex)
+/* What CONSISTENT_HASH goes by; without such a header, cookie or parameter, the client's address. */
+static struct mg_str hash_key(struct mg_exchange *ex, const struct mg_group *group)
 {
-  uint64_t hash = 0xcbf29ce484222325u;
-  struct mg_str on = mg_str(ex->client_address.text, ex->client_address.text_len);
+  struct mg_str key = {0};
+  unsigned from = 0;
+  const struct mg_header *line;
+  if (group->hash_on == MG_ON_HEADER && (line = mg_headers_next(&ex->request.headers, group->hash_name, &from)))
+    key = mg_str(line->value, line->value_len);
+  else if (group->hash_on == MG_ON_COOKIE)
+    mg_cookie_get(&ex->request.headers, group->hash_name, &key);
+  else if (group->hash_on == MG_ON_QUERY && ex->target.has_query)
+    mg_query_get(ex->target.query, group->hash_name, &ex->arena, &key);
+  return key.ptr ? key : mg_str(ex->client_address.text, ex->client_address.text_len);
+}
+
+static uint64_t hash_of(struct mg_exchange *ex, const struct mg_group *group)
+{
+  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+  if (group->strategy != MG_CONSISTENT_HASH) return 0;
+  struct mg_str on = hash_key(ex, group);
   for (size_t i = 0; i < on.len; i++) hash = (hash ^ (uint8_t)on.ptr[i]) * 0x100000001b3u;
   return hash;
 }
@@ -331,7 +166,7 @@ static enum mg_next choose(struct mg_exchange *ex)
 {
   struct mg_group *group = (struct mg_group *)&ex->plan->group;
   for (;;) {
-    int index = mg_group_choose(group, &ex->gateway->upstreams, hash_of(ex), &ex->tried);
+    int index = mg_group_choose(group, &ex->gateway->upstreams, hash_of(ex, group), &ex->tried);
     if (index < 0) return mg_exchange_fail(ex, ex->up_err ? ex->up_err : MG_ENOUPSTREAM);
     ex->member = &group->members[index];
     enum mg_next next = acquire(ex, false);
@@ -350,7 +185,7 @@ static enum mg_next try_failed(struct mg_exchange *ex)
   mg_count(&ex->gateway->cell->count.upstream_failures, !stale);
   bool may_repeat = !was_sent || (is_idempotent(ex) && !has_body(ex));
   bool again_here = stale && may_repeat && !ex->retried;
-  bool elsewhere = !again_here && (!was_sent || (may_repeat && ex->retries_used < ex->plan->group.retries));
+  bool elsewhere = !again_here && (!was_sent || (may_repeat && ex->retries_used < ex->plan->group.retries && mg_target_may_retry(target)));
   if (!again_here && !elsewhere) return mg_exchange_fail(ex, err == MG_ERESET ? MG_EUPCLOSED : err);
   mg_exchange_leave_upstream(ex, false);
   ex->head_written = false;
@@ -469,7 +304,7 @@ static enum mg_next converse(struct mg_exchange *ex)
 
 static enum mg_next begin_sending(struct mg_exchange *ex)
 {
-  int err = write_head(ex);
+  int err = mg_exchange_write_upstream_head(ex);
   if (err) return mg_exchange_fail(ex, err);
   ex->up_state = MG_UP_SENT;
   if (!ex->sent_ns) ex->sent_ns = ex->began_ns;

@@ -142,6 +142,7 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
   mg_net_open(&gateway->net, loop);
   mg_upstreams_open(&gateway->upstreams, &gateway->net, shm, gateway->cell);
   gateway->upstreams.idle_ttl_ms = settings->pool_ttl_ms;
+  gateway->upstreams.workers = (unsigned)settings->workers;
   gateway->upstreams.connections_max = (unsigned)share(settings->target_connections_max, settings->workers);
   gateway->upstreams.queue_max = (unsigned)share(settings->target_queue_max, settings->workers);
   gateway->slots = mg_calloc(MG_SLOTS, sizeof *gateway->slots);

@@ -33,7 +33,8 @@ void mg_generation_routes(struct mg_generation *generation, struct mg_routes *ro
   for (unsigned i = 0; i < generation->plan_count; i++) generation->plans[i].fallback = -1;
 }
 
-int mg_generation_upstream(struct mg_generation *generation, unsigned route, const struct mg_upstream_options *options)
+int mg_generation_upstream(struct mg_generation *generation, unsigned route, const struct mg_upstream_options *options,
+                           const char *hash_name, size_t hash_name_len)
 {
   if (route >= generation->plan_count) return MG_EINTERNAL;
   struct mg_group *group = &generation->plans[route].group;
@@ -42,6 +43,21 @@ int mg_generation_upstream(struct mg_generation *generation, unsigned route, con
   group->connect_ms = (uint64_t)options->connect_ms;
   group->read_ms = (uint64_t)options->read_ms;
   group->retries = (unsigned)options->retries;
+  group->health = (struct mg_passive_health){.failures_max = (unsigned)options->failures,
+                                             .within_ms = (uint64_t)options->failures_ms,
+                                             .rest_ms = (uint64_t)options->down_for_ms};
+  group->slow_start_ms = (uint64_t)options->slow_start_ms;
+  group->connections_max = (unsigned)options->connections_max;
+  group->queue_max = options->queue_max;
+  group->hash_on = (uint8_t)options->hash_on;
+  group->hash_name = mg_str(mg_strndup(hash_name, hash_name_len), hash_name_len);
+  return 0;
+}
+
+int mg_generation_fallback(struct mg_generation *generation, unsigned route, unsigned fallback)
+{
+  if (route >= generation->plan_count || fallback >= generation->plan_count) return MG_EINTERNAL;
+  generation->plans[route].fallback = (int)fallback;
   return 0;
 }
 
@@ -88,6 +104,9 @@ static int load(lua_State *L)
     plan->request_ref = reference(L, "request");
     plan->response_ref = reference(L, "response");
     plan->log_ref = reference(L, "log");
+    plan->own_request_ref = reference(L, "own_request");
+    plan->own_response_ref = reference(L, "own_response");
+    plan->own_log_ref = reference(L, "own_log");
     lua_pop(L, 1);
   }
   return 0;

@@ -15,6 +15,10 @@ struct mg_plan {
   int request_ref;
   int response_ref;
   int log_ref;
+  /* the same without the global filters, for a route that stands in for another */
+  int own_request_ref;
+  int own_response_ref;
+  int own_log_ref;
 };
 
 struct mg_generation {

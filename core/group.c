@@ -5,7 +5,7 @@
 
 #include "upstream.h"
 
-enum { SLOW_START_MS = 10000, WEIGHT_SCALE = 100 };
+enum { WEIGHT_SCALE = 100 };
 
 bool mg_group_add(struct mg_group *group, struct mg_str key, struct mg_str authority, struct mg_str path_prefix, unsigned weight)
 {
@@ -23,7 +23,7 @@ void mg_group_attach(struct mg_group *group, struct mg_upstreams *upstreams)
 {
   for (unsigned i = 0; i < group->count; i++) {
     struct mg_member *member = &group->members[i];
-    member->target = mg_target_find(upstreams, mg_str(member->key, strlen(member->key)), group->connect_ms);
+    member->target = mg_target_find(upstreams, mg_str(member->key, strlen(member->key)), group);
   }
 }
 
@@ -35,6 +35,7 @@ void mg_group_free(struct mg_group *group)
     free((char *)group->members[i].path_prefix.ptr);
   }
   free(group->members);
+  free((char *)group->hash_name.ptr);
   group->members = NULL;
   group->count = 0;
 }
@@ -45,14 +46,14 @@ static bool is_tried(const struct mg_tried *tried, unsigned index)
 }
 
 /* Weight by which a member takes part now: a target that came back lately gets a growing share. */
-static int64_t weight_now(const struct mg_member *member)
+static int64_t weight_now(const struct mg_group *group, const struct mg_member *member)
 {
-  uint64_t since = mg_target_up_since_ms(member->target);
+  uint64_t since = group->slow_start_ms ? mg_target_up_since_ms(member->target) : 0;
   int64_t full = (int64_t)member->weight * WEIGHT_SCALE;
   if (!since) return full;
   uint64_t now = uv_hrtime() / 1000000;
-  if (now - since >= SLOW_START_MS) return full;
-  int64_t part = full * (int64_t)(now - since) / SLOW_START_MS;
+  if (now - since >= group->slow_start_ms) return full;
+  int64_t part = full * (int64_t)(now - since) / (int64_t)group->slow_start_ms;
   return part > 1 ? part : 1;
 }
 
@@ -62,7 +63,7 @@ static int by_round_robin(struct mg_group *group, const bool *usable)
   int best = -1;
   for (unsigned i = 0; i < group->count; i++) {
     if (!usable[i]) continue;
-    int64_t weight = weight_now(&group->members[i]);
+    int64_t weight = weight_now(group, &group->members[i]);
     group->members[i].current += weight;
     total += weight;
     if (best < 0 || group->members[i].current > group->members[best].current) best = (int)i;
@@ -93,8 +94,8 @@ static int by_least_requests(struct mg_group *group, struct mg_upstreams *upstre
   unsigned first = (unsigned)(random & 0xffffffffu) % usable_count;
   unsigned second = usable_count > 1 ? (first + 1 + (unsigned)(random >> 32) % (usable_count - 1)) % usable_count : first;
   int a = nth_usable(group, usable, first), b = nth_usable(group, usable, second);
-  int64_t load_a = (int64_t)(mg_target_active(group->members[a].target) + 1) * weight_now(&group->members[b]);
-  int64_t load_b = (int64_t)(mg_target_active(group->members[b].target) + 1) * weight_now(&group->members[a]);
+  int64_t load_a = (int64_t)(mg_target_active(group->members[a].target) + 1) * weight_now(group, &group->members[b]);
+  int64_t load_b = (int64_t)(mg_target_active(group->members[b].target) + 1) * weight_now(group, &group->members[a]);
   return load_a <= load_b ? a : b;
 }
 

@@ -21,7 +21,7 @@
   X(NUMBER, management_port, "management.port", 18888)                                            \
   X(MS, head_timeout_ms, "http.request_parse_timeout", 2000)                                      \
   X(MS, body_timeout_ms, "http.request_body_timeout", 30000)                                      \
-  X(NUMBER, body_rate_min, "http.min_body_rate", 0)                                               \
+  X(NUMBER, body_rate_min, "http.min_body_rate", 240)                                               \
   X(FLAG, refuse_encoded_slash, "http.encoded_slash_refused", false)                              \
   X(BYTES, line_bytes_max, "limits.max_request_line", 16384)                                      \
   X(BYTES, head_bytes_max, "limits.max_header_size", 32768)                                       \

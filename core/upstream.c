@@ -8,8 +8,9 @@
 #include "log.h"
 
 enum {
-  FAILURES_MAX = 5,          /* in a row, then the target rests */
-  REST_MS = 5000,            /* for this long */
+  RETRY_WINDOW_MS = 5000,    /* repetitions are counted over the last two of these */
+  RETRY_SHARE = 5,           /* one in so many requests may be a repetition */
+  RETRY_FREE = 10,           /* so many are always allowed */
   CAREFUL_AFTER_MS = 1000,   /* idle for longer: look at the socket before a request goes out that cannot be repeated */
   CONNECT_POOL_SPARE_MS = 1000 /* taken off a promised keep-alive timeout */
 };
@@ -25,8 +26,14 @@ struct mg_target {
   unsigned waiting;
   unsigned active; /* connecting or in use */
   unsigned idle_count;
-  unsigned failures;     /* in a row */
+  struct mg_passive_health health; /* of the group attached last */
+  unsigned connections_max;
+  unsigned queue_max;
+  unsigned failures; /* in a row */
+  uint64_t failing_since_ms;
   uint64_t rests_until_ms;
+  uint64_t window_ms; /* start of the current retry window */
+  unsigned requests[2], retries[2]; /* this window and the one before */
   uint8_t address_next;
 };
 
@@ -39,7 +46,7 @@ static void count(_Atomic uint64_t *counter, int64_t by)
   atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + (uint64_t)by, memory_order_relaxed);
 }
 
-struct mg_target *mg_target_find(struct mg_upstreams *upstreams, struct mg_str key, uint64_t connect_ms)
+static struct mg_target *find_target(struct mg_upstreams *upstreams, struct mg_str key, uint64_t connect_ms)
 {
   for (struct mg_target *target = upstreams->targets; target; target = target->next)
     if (target->connect_ms == connect_ms && mg_str_equal(mg_str(target->key, strlen(target->key)), key)) return target;
@@ -50,6 +57,20 @@ struct mg_target *mg_target_find(struct mg_upstreams *upstreams, struct mg_str k
   target->cell = mg_shm_find_target(upstreams->shm, key);
   target->next = upstreams->targets;
   upstreams->targets = target;
+  return target;
+}
+
+static unsigned share(unsigned total, unsigned workers)
+{
+  return workers ? (total + workers - 1) / workers : total;
+}
+
+struct mg_target *mg_target_find(struct mg_upstreams *upstreams, struct mg_str key, const struct mg_group *group)
+{
+  struct mg_target *target = find_target(upstreams, key, group->connect_ms);
+  target->health = group->health;
+  target->connections_max = group->connections_max ? share(group->connections_max, upstreams->workers) : upstreams->connections_max;
+  target->queue_max = group->queue_max >= 0 ? share((unsigned)group->queue_max, upstreams->workers) : upstreams->queue_max;
   return target;
 }
 
@@ -229,6 +250,17 @@ static struct mg_upconn *take_idle(struct mg_target *target, bool careful)
   return NULL;
 }
 
+static void turn_window(struct mg_target *target)
+{
+  uint64_t now = uv_now(target->upstreams->net->loop);
+  if (now - target->window_ms < RETRY_WINDOW_MS) return;
+  bool adjoins = now - target->window_ms < 2 * RETRY_WINDOW_MS;
+  target->requests[1] = adjoins ? target->requests[0] : 0;
+  target->retries[1] = adjoins ? target->retries[0] : 0;
+  target->requests[0] = target->retries[0] = 0;
+  target->window_ms = now;
+}
+
 static void enqueue(struct mg_target *target, struct mg_acquire *acquire)
 {
   acquire->target = target;
@@ -257,13 +289,14 @@ static void dequeue(struct mg_acquire *acquire)
   target->waiting--;
 }
 
-int mg_target_acquire(struct mg_target *target, struct mg_upstreams *upstreams, struct mg_acquire *acquire, bool fresh,
-                      bool careful, struct mg_upconn **up)
+int mg_target_acquire(struct mg_target *target, struct mg_acquire *acquire, bool fresh, bool careful, struct mg_upconn **up)
 {
   acquire->target = NULL;
   acquire->connecting = NULL;
-  if (target->active >= upstreams->connections_max) {
-    if (target->waiting >= upstreams->queue_max && !acquire->retry) return MG_EQUEUEFULL;
+  turn_window(target);
+  target->requests[0]++;
+  if (target->active >= target->connections_max) {
+    if (target->waiting >= target->queue_max && !acquire->retry) return MG_EQUEUEFULL;
     enqueue(target, acquire);
     return 1;
   }
@@ -293,8 +326,7 @@ void mg_acquire_cancel(struct mg_acquire *acquire)
 /* A place at the target is free: the first in the queue gets it. */
 static void serve_waiters(struct mg_target *target)
 {
-  struct mg_upstreams *upstreams = target->upstreams;
-  while (target->first_waiter && target->active < upstreams->connections_max) {
+  while (target->first_waiter && target->active < target->connections_max) {
     struct mg_acquire *acquire = target->first_waiter;
     dequeue(acquire);
     struct mg_upconn *up = take_idle(target, true);
@@ -357,11 +389,25 @@ bool mg_upconn_unasked(const struct mg_upconn *up)
 
 void mg_target_report(struct mg_target *target, bool ok)
 {
+  uint64_t now = uv_now(target->upstreams->net->loop);
   if (ok) {
     target->failures = 0;
-  } else if (++target->failures >= FAILURES_MAX) {
-    target->rests_until_ms = uv_now(target->upstreams->net->loop) + REST_MS;
+    return;
   }
+  if (target->failures == 0 || now - target->failing_since_ms > target->health.within_ms) {
+    target->failures = 0;
+    target->failing_since_ms = now;
+  }
+  if (++target->failures >= target->health.failures_max) target->rests_until_ms = now + target->health.rest_ms;
+}
+
+bool mg_target_may_retry(struct mg_target *target)
+{
+  turn_window(target);
+  unsigned requests = target->requests[0] + target->requests[1], retries = target->retries[0] + target->retries[1];
+  if (retries >= RETRY_FREE && retries * RETRY_SHARE >= requests) return false;
+  target->retries[0]++;
+  return true;
 }
 
 unsigned mg_target_active(const struct mg_target *target)
@@ -406,7 +452,7 @@ bool mg_target_is_down(const struct mg_target *target)
 
 bool mg_target_rests(const struct mg_target *target, uint64_t now_ms)
 {
-  return target->failures >= FAILURES_MAX && now_ms < target->rests_until_ms;
+  return target->health.failures_max && target->failures >= target->health.failures_max && now_ms < target->rests_until_ms;
 }
 
 uint64_t mg_target_up_since_ms(const struct mg_target *target)

@@ -50,6 +50,7 @@ struct mg_upstreams {
   uint64_t idle_ttl_ms;
   unsigned connections_max; /* per target and worker */
   unsigned queue_max;       /* per target and worker */
+  unsigned workers;         /* that share a limit */
   unsigned open;            /* connections whose handles are not closed yet */
   uint64_t random;          /* state of a small generator, for two choices */
 };
@@ -64,6 +65,15 @@ struct mg_member {
   int64_t current; /* smooth weighted round robin */
 };
 
+/** When a target that fails is left alone for a while. */
+struct mg_passive_health {
+  unsigned failures_max; /* in a row; 0: never */
+  uint64_t within_ms;    /* the first and the last of them */
+  uint64_t rest_ms;
+};
+
+enum mg_hash_on { MG_ON_CLIENT, MG_ON_HEADER, MG_ON_COOKIE, MG_ON_QUERY };
+
 struct mg_group {
   struct mg_member *members;
   unsigned count;
@@ -72,6 +82,12 @@ struct mg_group {
   unsigned retries;
   uint64_t connect_ms;
   uint64_t read_ms;
+  uint64_t slow_start_ms;
+  struct mg_passive_health health;
+  unsigned connections_max; /* per target; 0: the gateway's */
+  int queue_max;            /* per target; -1: the gateway's */
+  uint8_t hash_on;          /* enum mg_hash_on */
+  struct mg_str hash_name;  /* header, cookie or parameter; owned */
 };
 
 /** A set of members already tried. */
@@ -95,8 +111,7 @@ bool mg_group_down(const struct mg_group *group);
 
 /** Gets a connection to target: a pooled one at once (*up set, 0), or later through acquire->ready (returns 1), or an error:
  * MG_EQUEUEFULL, MG_ECONNREFUSED. With fresh, pooled ones are left alone. careful checks a pooled one that was idle for long. */
-int mg_target_acquire(struct mg_target *target, struct mg_upstreams *upstreams, struct mg_acquire *acquire, bool fresh,
-                      bool careful, struct mg_upconn **up);
+int mg_target_acquire(struct mg_target *target, struct mg_acquire *acquire, bool fresh, bool careful, struct mg_upconn **up);
 /** Gives up waiting or connecting. */
 void mg_acquire_cancel(struct mg_acquire *acquire);
 
@@ -114,6 +129,8 @@ void mg_upconn_closed(struct mg_conn *conn);
 
 /** Notes how a try went: failures in a row keep a target from being chosen for a while. */
 void mg_target_report(struct mg_target *target, bool ok);
+/** True while repetitions are at most a fifth of what the target got lately; counts one. */
+bool mg_target_may_retry(struct mg_target *target);
 unsigned mg_target_active(const struct mg_target *target);
 
 void mg_upstreams_open(struct mg_upstreams *upstreams, struct mg_net *net, const struct mg_shm *shm,
@@ -123,8 +140,8 @@ void mg_upstreams_close_idle(struct mg_upstreams *upstreams);
 /** Frees all targets; every connection must have been closed. */
 void mg_upstreams_free(struct mg_upstreams *upstreams);
 
-/* What group.c asks of a target. */
-struct mg_target *mg_target_find(struct mg_upstreams *upstreams, struct mg_str key, uint64_t connect_ms);
+/* What group.c asks of a target; its limits become the group's. */
+struct mg_target *mg_target_find(struct mg_upstreams *upstreams, struct mg_str key, const struct mg_group *group);
 bool mg_target_is_down(const struct mg_target *target);
 bool mg_target_rests(const struct mg_target *target, uint64_t now_ms);
 /** CLOCK_MONOTONIC milliseconds; 0 when it never was down. */

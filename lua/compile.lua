@@ -12,6 +12,8 @@ local C = ffi.C
 local compile = {}
 
 local FILTERS_PER_FUNCTION = 16 -- three upvalues each, of the 60 that a function may have
+local PASSIVE = { failures = 5, within = 10000, down_for = 5000 } -- where a route says nothing of passive_health
+local HASHES = { header = C.MG_HASH_HEADER, cookie = C.MG_HASH_COOKIE, query = C.MG_HASH_QUERY }
 local STRATEGIES = { ROUND_ROBIN = 0, LEAST_REQUESTS = 1, CONSISTENT_HASH = 2 }
 local KINDS = {
   path = C.MG_MATCH_PATH, prefix = C.MG_MATCH_PREFIX, segments = C.MG_MATCH_SEGMENTS, host = C.MG_MATCH_HOST,
@@ -105,6 +107,7 @@ local function chain_source(chain, first, last, phase)
       lines[#lines + 1] = ("  f%d(handle, c%d, s%d)"):format(i, i, i)
     end
     if phase.ends then lines[#lines + 1] = "  if C.mg_request_answered(handle) ~= 0 then return true end" end
+    if chain[i].mark and phase.name == "request" then lines[#lines + 1] = "  C.mg_request_mark(handle)" end
   end
   return ("local C, running, failed, pcall, %s = ...\nreturn function(handle)\n%s\nend\n"):format(
     table.concat(names, ", "), table.concat(lines, "\n"))
@@ -145,7 +148,8 @@ local function phase_function(entries, phase, running)
   local chain = {}
   for position, entry in ipairs(entries) do
     if entry.module[phase.name] then
-      local link = { module = entry.module, conf = entry.conf, state = entry.state, on_error = entry.on_error, position = position }
+      local link = { module = entry.module, conf = entry.conf, state = entry.state, on_error = entry.on_error, position = position,
+        mark = entry.global }
       table.insert(chain, phase.backwards and 1 or #chain + 1, link)
     end
   end
@@ -174,12 +178,20 @@ end
 local function build_chains(config, loader)
   local running = C.mg_script_running_filter()
   local global = start_filters(config.global_filters, loader)
+  for _, entry in ipairs(global) do entry.global = true end -- their edits outlive a fallback
   local chains, started = {}, concatenated(global, {})
+  local stands_in = {} -- routes that are a fallback: without the global filters, which have run for the first route
+  for _, route in ipairs(config.routes) do
+    if route.upstream and route.upstream.fallback then stands_in[route.upstream.fallback] = true end
+  end
   for i, route in ipairs(config.routes) do
     local own = start_filters(route.filters, loader)
     local entries = concatenated(global, own)
     chains[i] = {}
-    for _, phase in ipairs(PHASES) do chains[i][phase.name] = phase_function(entries, phase, running) end
+    for _, phase in ipairs(PHASES) do
+      chains[i][phase.name] = phase_function(entries, phase, running)
+      if stands_in[route.id] then chains[i]["own_" .. phase.name] = phase_function(own, phase, running) end
+    end
     for _, entry in ipairs(own) do started[#started + 1] = entry end
   end
   return chains, started
@@ -218,6 +230,15 @@ end
 -- Upstreams -------------------------------------------------------------------------------------------------------
 
 
+--- What CONSISTENT_HASH goes by: kind and name.
+local function hash_key(hash_on)
+  for name, kind in pairs(HASHES) do
+    if hash_on and hash_on[name] then return kind, hash_on[name] end
+  end
+  return C.MG_HASH_CLIENT, ""
+end
+
+
 local function add_upstream(generation, index, upstream)
   local options = ffi.new("struct mg_upstream_options")
   options.strategy = STRATEGIES[upstream.strategy] or 0
@@ -225,7 +246,18 @@ local function add_upstream(generation, index, upstream)
   options.connect_ms = upstream.timeouts.connect
   options.read_ms = upstream.timeouts.read
   options.retries = upstream.retries or 0
-  C.mg_generation_upstream(generation, index, options)
+  local passive = upstream.passive_health
+  if passive then
+    options.failures, options.failures_ms, options.down_for_ms = passive.failures, passive.within, passive.down_for
+  else
+    options.failures, options.failures_ms, options.down_for_ms = PASSIVE.failures, PASSIVE.within, PASSIVE.down_for
+  end
+  options.slow_start_ms = upstream.slow_start or 0
+  options.connections_max = upstream.max_connections or 0
+  options.queue_max = upstream.max_queue_size or -1
+  local hash_kind, hash_name = hash_key(upstream.hash_on)
+  options.hash_on = hash_kind
+  C.mg_generation_upstream(generation, index, options, hash_name, #hash_name)
   for _, target in ipairs(upstream.targets) do
     local prefix = target.path_prefix or ""
     local added = C.mg_generation_target(generation, index, target.key, #target.key, target.authority, #target.authority,
@@ -286,8 +318,12 @@ function compile.load(text, pointer)
   C.mg_generation_routes(generation, build_routes(config))
   local functions = assert(loader:route_functions(config))
   local chains, started = build_chains(config, loader)
+  local index_of = {}
+  for i, route in ipairs(config.routes) do index_of[route.id] = i - 1 end
   for i, route in ipairs(config.routes) do
     if route.upstream then add_upstream(generation, i - 1, route.upstream) end
+    local fallback = route.upstream and route.upstream.fallback
+    if fallback then C.mg_generation_fallback(generation, i - 1, index_of[fallback]) end
   end
   chains.opaque = opaque_function(config, functions)
   chains.stop = stop_function(started)

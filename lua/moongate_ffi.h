@@ -50,6 +50,7 @@ const char *mg_request_id(struct mg_request *request, int *len);
 int mg_request_respond(struct mg_request *request, int status, const char *body, size_t body_len);
 int mg_request_respond_header(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len);
 int mg_request_answered(struct mg_request *request);
+void mg_request_mark(struct mg_request *request);
 
 /* response side; reads and edits work on the answer as it stands */
 const char *mg_response_header(struct mg_response *response, const char *name, size_t name_len, int *len);
@@ -117,9 +118,20 @@ struct mg_upstream_options {
   double connect_ms;
   double read_ms;
   int retries;
+  int failures;        /* passive health: so many in a row ... */
+  double failures_ms;  /* ... within this time ... */
+  double down_for_ms;  /* ... and the target rests this long */
+  double slow_start_ms;
+  int connections_max; /* per target, of the whole gateway; 0: as server.yaml says */
+  int queue_max;       /* as above; -1: as server.yaml says */
+  int hash_on;         /* MG_HASH_* */
 };
 
+enum { MG_HASH_CLIENT, MG_HASH_HEADER, MG_HASH_COOKIE, MG_HASH_QUERY };
+
 void mg_generation_routes(struct mg_generation *generation, struct mg_routes *routes);
-int mg_generation_upstream(struct mg_generation *generation, unsigned route, const struct mg_upstream_options *options);
+int mg_generation_upstream(struct mg_generation *generation, unsigned route, const struct mg_upstream_options *options,
+                           const char *hash_name, size_t hash_name_len);
+int mg_generation_fallback(struct mg_generation *generation, unsigned route, unsigned fallback);
 int mg_generation_target(struct mg_generation *generation, unsigned route, const char *key, size_t key_len,
                          const char *authority, size_t authority_len, const char *path_prefix, size_t path_prefix_len, unsigned weight);

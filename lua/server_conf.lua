@@ -186,7 +186,7 @@ local SECTIONS = {
     enable_http2 = { type = "boolean", default = false, check = refuse_http2 },
     request_parse_timeout = duration("2s"),
     request_body_timeout = duration("30s"),
-    min_body_rate = { type = "size", default = 0 },
+    min_body_rate = { type = "size", default = 240 },
     encoded_slash = { type = "enum", enum = { "keep", "refuse" }, default = "keep" },
   },
   limits = {
