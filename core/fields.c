@@ -14,10 +14,12 @@ static llhttp_t parser_at_first_line;
 
 struct fields {
   struct mg_headers *headers;
+  const char *start;
   const char *cursor; /* where the next line has to start */
   const char *end;
   const char *name; /* a name whose value has not come yet */
   size_t name_len;
+  uint32_t count_before;
   uint32_t count_max;
   int err;
   bool whole;
@@ -46,7 +48,6 @@ static int take_line(struct fields *fields, const char *value, size_t len)
   const char *value_end = raw_end;
   while (value_end > value && is_blank(value_end[-1])) value_end--;
   struct mg_str text = mg_str(value, (size_t)(value_end - value));
-  if (!mg_header_value_ok(text)) return fail(fields, MG_EBADHEADER);
   struct mg_headers *headers = fields->headers;
   if (headers->count >= fields->count_max) return fail(fields, MG_EHEADCOUNT);
   enum mg_header_id id = mg_header_id(fields->name, fields->name_len);
@@ -104,6 +105,10 @@ static int on_end(llhttp_t *parser)
   if (is_blank(*cursor)) return fail(fields, MG_EFOLD);
   if (cursor[0] != '\r' || cursor[1] != '\n') return fail(fields, MG_ELINEEND);
   fields->cursor += 2;
+  /* Every control byte has to be one of the line ends that were looked at: none is left for a name or a value. */
+  size_t line_ends = fields->headers->count - fields->count_before + 1;
+  size_t len = (size_t)(fields->cursor - fields->start);
+  if (mg_count_controls(fields->start, len) != 2 * line_ends) return fail(fields, MG_EBADHEADER);
   fields->whole = true;
   return HPE_PAUSED;
 }
@@ -140,7 +145,12 @@ static int err_of(const struct fields *fields, llhttp_errno_t parser_err)
 
 long mg_fields_parse(struct mg_headers *headers, const char *bytes, size_t len, uint32_t count_max)
 {
-  struct fields fields = {.headers = headers, .cursor = bytes, .end = bytes + len, .count_max = count_max};
+  struct fields fields = {.headers = headers,
+                          .start = bytes,
+                          .cursor = bytes,
+                          .end = bytes + len,
+                          .count_before = headers->count,
+                          .count_max = count_max};
   llhttp_t parser = parser_at_first_line;
   parser.data = &fields;
   llhttp_errno_t err = llhttp_execute(&parser, bytes, len);

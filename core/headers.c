@@ -3,7 +3,7 @@
  * Thread: any, one per list. */
 #include "headers.h"
 
-#ifdef __SSE2__
+#ifdef __x86_64__
 #include <emmintrin.h>
 #endif
 
@@ -263,14 +263,14 @@ static bool are_tokens(const char *bytes, size_t len)
   return ok;
 }
 
-static bool are_ok(const char *bytes, size_t len)
+static size_t count_controls(const char *bytes, size_t len)
 {
-  bool ok = true;
-  for (size_t i = 0; i < len; i++) ok &= byte_ok((unsigned char)bytes[i]);
-  return ok;
+  size_t count = 0;
+  for (size_t i = 0; i < len; i++) count += !byte_ok((unsigned char)bytes[i]);
+  return count;
 }
 
-#ifdef __SSE2__
+#ifdef __x86_64__
 
 /* Sixteen bytes of text, or 4 to 15 of which some then come twice. */
 static inline __m128i load(const char *bytes, size_t len)
@@ -301,12 +301,13 @@ static inline bool are_common(__m128i text)
   return all(_mm_or_si128(_mm_or_si128(letter, digit), _mm_cmpeq_epi8(text, _mm_set1_epi8('-'))));
 }
 
-static inline bool are_printable(__m128i text)
+/* -1 for each control byte but TAB, else 0 */
+static inline __m128i controls(__m128i text)
 {
-  __m128i high_enough = _mm_cmpeq_epi8(_mm_max_epu8(text, _mm_set1_epi8(0x20)), text);
+  __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(text, _mm_set1_epi8(0x1f)), text);
   __m128i tab = _mm_cmpeq_epi8(text, _mm_set1_epi8('\t'));
   __m128i del = _mm_cmpeq_epi8(text, _mm_set1_epi8(0x7f));
-  return all(_mm_andnot_si128(del, _mm_or_si128(high_enough, tab)));
+  return _mm_or_si128(_mm_andnot_si128(tab, low), del);
 }
 
 bool mg_token_ok(struct mg_str text)
@@ -318,13 +319,17 @@ bool mg_token_ok(struct mg_str text)
   return are_common(load(text.ptr + text.len - tail, tail)) || are_tokens(text.ptr, text.len);
 }
 
-bool mg_header_value_ok(struct mg_str value)
+size_t mg_count_controls(const char *bytes, size_t len)
 {
-  if (value.len < 4) return are_ok(value.ptr, value.len);
-  for (size_t i = 0; i + 16 < value.len; i += 16)
-    if (!are_printable(load(value.ptr + i, 16))) return false;
-  size_t tail = value.len < 16 ? value.len : 16;
-  return are_printable(load(value.ptr + value.len - tail, tail));
+  size_t count = 0, i = 0;
+  while (len - i >= 16) {
+    __m128i sum = _mm_setzero_si128(); /* sixteen counts of one byte each, so at most 255 rounds */
+    for (int round = 0; round < 255 && len - i >= 16; round++, i += 16)
+      sum = _mm_sub_epi8(sum, controls(load(bytes + i, 16)));
+    sum = _mm_sad_epu8(sum, _mm_setzero_si128());
+    count += (size_t)_mm_cvtsi128_si64(_mm_add_epi64(sum, _mm_unpackhi_epi64(sum, sum)));
+  }
+  return count + count_controls(bytes + i, len - i);
 }
 
 #else
@@ -334,12 +339,17 @@ bool mg_token_ok(struct mg_str text)
   return text.len > 0 && are_tokens(text.ptr, text.len);
 }
 
-bool mg_header_value_ok(struct mg_str value)
+size_t mg_count_controls(const char *bytes, size_t len)
 {
-  return are_ok(value.ptr, value.len);
+  return count_controls(bytes, len);
 }
 
 #endif
+
+bool mg_header_value_ok(struct mg_str value)
+{
+  return mg_count_controls(value.ptr, value.len) == 0;
+}
 
 bool mg_header_name_ok(struct mg_str name)
 {

@@ -100,6 +100,9 @@ bool mg_header_name_ok(struct mg_str name);
 /** True if value holds no C0 control but TAB, no DEL (RFC 9110, 5.5). */
 bool mg_header_value_ok(struct mg_str value);
 
+/** How many bytes are C0 controls but TAB, or DEL. */
+size_t mg_count_controls(const char *bytes, size_t len);
+
 /** True if the comma list in value holds token (compared without case, RFC 9110, 5.6.1). */
 bool mg_header_list_has(struct mg_str value, struct mg_str token);
 

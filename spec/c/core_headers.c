@@ -241,6 +241,20 @@ TEST(byte_classes)
   CHECK(!mg_header_name_ok(mg_str(name, 257)));
 }
 
+TEST(control_bytes_are_counted)
+{
+  enum { LEN = 10000 };
+  char *bytes = malloc(LEN);
+  memset(bytes, '\n', LEN);
+  for (size_t len = 0; len <= 100; len++) CHECK_INT(mg_count_controls(bytes, len), len);
+  CHECK_INT(mg_count_controls(bytes, LEN), LEN); /* more than a byte can count */
+  memset(bytes, '\t', LEN);
+  CHECK_INT(mg_count_controls(bytes, LEN), 0);
+  bytes[0] = '\0', bytes[5000] = 0x7f, bytes[9999] = 0x1f, bytes[1] = ' ', bytes[2] = (char)0x80;
+  CHECK_INT(mg_count_controls(bytes, LEN), 3);
+  free(bytes);
+}
+
 TEST(comma_lists)
 {
   CHECK(mg_header_list_has(MG_STR("close"), MG_STR("Close")));
@@ -264,4 +278,4 @@ RUN_TESTS({"every name has its id", every_name_has_its_id},
           {"families are told apart by name", families_are_told_apart_by_name},
           {"copies are laid out as they go out", copies_are_laid_out_as_they_go_out},
           {"lists grow and arenas end", lists_grow_and_arenas_end}, {"byte classes", byte_classes},
-          {"comma lists", comma_lists})
+          {"control bytes are counted", control_bytes_are_counted}, {"comma lists", comma_lists})
