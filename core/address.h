@@ -24,8 +24,8 @@ bool mg_address_parse(struct mg_str text, struct mg_address *address);
 bool mg_network_parse(struct mg_str text, struct mg_network *network);
 bool mg_network_has(const struct mg_network *network, const struct mg_address *address);
 
-/** The client's address: for a trusted peer the X-Forwarded-For lines, joined, from right to left to the first entry that
- * is not trusted, provided every entry is an IP literal; one X-Real-IP line where there is none; else the peer's. */
+/** The client's address: for a trusted peer the X-Forwarded-For lines, joined, from right to left to the first entry
+ * that is not trusted, if every entry is an IP literal; where there is no line, one X-Real-IP line; else the peer's. */
 enum mg_client_source mg_client_address(const struct mg_headers *headers, const struct mg_address *peer,
                                         const struct mg_network *trusted, unsigned trusted_count,
                                         struct mg_address *client);
