@@ -17,6 +17,8 @@ static void enter(struct mg_exchange *ex, enum mg_phase phase)
 static void leave(struct mg_exchange *ex)
 {
   struct mg_worker_cell *cell = ex->gateway->cell;
+  unsigned kills = ex->generation->script.kills;
+  if (kills) mg_count(&cell->count.script_kills, kills);
   ex->phase = MG_PHASE_NONE;
   atomic_store_explicit(&cell->running_route, 0, memory_order_relaxed);
   atomic_store_explicit(&cell->running_filter, 0, memory_order_relaxed);

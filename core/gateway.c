@@ -157,6 +157,7 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
   gateway->listener_count = listener_count;
   for (unsigned i = 0; i < listener_count; i++)
     if (open_listener(gateway, &gateway->listeners[i], listeners[i])) return MG_EINTERNAL;
+  if (mg_watchdog_open(&gateway->watchdog, settings->script_call_max_ms)) return MG_EINTERNAL;
   mg_api_bind(gateway);
   return 0;
 }
@@ -185,7 +186,7 @@ void mg_gateway_switch(struct mg_gateway *gateway, struct mg_generation *generat
 {
   struct mg_generation *before = gateway->current;
   for (unsigned i = 0; i < generation->plan_count; i++) mg_group_attach(&generation->plans[i].group, &gateway->upstreams);
-  mg_generation_start(generation);
+  mg_generation_start(generation, &gateway->watchdog);
   gateway->current = generation;
   atomic_store(&gateway->cell->generation, generation->number);
   if (before) {
@@ -302,6 +303,7 @@ void mg_gateway_close(struct mg_gateway **pointer)
     gateway->older = current;
     free_if_unused(gateway, current);
   }
+  mg_watchdog_close(&gateway->watchdog);
   mg_timer_remove(&gateway->clock);
   mg_api_bind(NULL);
   mg_net_close(&gateway->net, on_net_closed);

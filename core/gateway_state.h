@@ -33,6 +33,7 @@ struct mg_gateway {
   struct mg_net net;
   const struct mg_settings *settings; /* borrowed */
   struct mg_worker_cell *cell;
+  struct mg_watchdog watchdog;
   struct mg_upstreams upstreams;
   struct mg_generation *current;
   struct mg_generation *older; /* still running exchanges */

@@ -152,9 +152,10 @@ struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number,
   return generation;
 }
 
-void mg_generation_start(struct mg_generation *generation)
+void mg_generation_start(struct mg_generation *generation, struct mg_watchdog *watchdog)
 {
-  luaJIT_setmode(generation->script.L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_ON);
+  generation->script.watchdog = watchdog;
+  mg_watchdog_profile(watchdog, generation->script.L);
 }
 
 void mg_generation_stop(struct mg_generation *generation)

@@ -33,7 +33,7 @@ struct mg_generation {
   struct mg_generation *next; /* the gateway's older ones */
 };
 
-/** Turns its JIT compiler on: from the loop's thread. */
-void mg_generation_start(struct mg_generation *generation);
+/** Puts its calls under watch and turns its JIT compiler on, that of the one before off: from the loop's thread. */
+void mg_generation_start(struct mg_generation *generation, struct mg_watchdog *watchdog);
 /** Runs the filters' stop functions. */
 void mg_generation_stop(struct mg_generation *generation);

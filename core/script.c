@@ -178,10 +178,19 @@ static void append_failure(lua_State *L, struct mg_buf *error)
   }
 }
 
+static int resume(struct mg_script *script, lua_State *L, int arguments)
+{
+  if (!script->watchdog) return lua_resume(L, arguments);
+  mg_watchdog_enter(script->watchdog, script->L);
+  int status = lua_resume(L, arguments);
+  script->kills = mg_watchdog_leave(script->watchdog);
+  return status;
+}
+
 static int run(struct mg_script *script, struct mg_coroutine coroutine, int arguments, struct mg_coroutine *waiting,
                struct mg_buf *error)
 {
-  int status = lua_resume(coroutine.L, arguments);
+  int status = resume(script, coroutine.L, arguments);
   if (status == 0) {
     give_back(script, coroutine);
     return MG_OK;
@@ -218,7 +227,7 @@ int mg_script_ask(struct mg_script *script, int ref, double argument, unsigned i
   lua_rawgeti(L, LUA_REGISTRYINDEX, ref);
   lua_pushnumber(L, argument);
   lua_pushnumber(L, index);
-  int status = lua_resume(L, 2);
+  int status = resume(script, L, 2);
   if (status == 0) {
     int truth = lua_toboolean(L, -1);
     give_back(script, coroutine);
@@ -249,6 +258,9 @@ void mg_script_drop(struct mg_script *script, struct mg_coroutine *waiting)
 
 void mg_script_close(struct mg_script *script)
 {
-  if (script->L) lua_close(script->L);
+  if (script->L) {
+    if (script->watchdog) mg_watchdog_forget(script->watchdog, script->L);
+    lua_close(script->L);
+  }
   *script = (struct mg_script){0};
 }

@@ -9,6 +9,7 @@
 
 #include "err.h"
 #include "mem.h"
+#include "watchdog.h"
 
 enum { MG_COROUTINES_MAX = 256 };
 
@@ -18,6 +19,8 @@ struct mg_script {
   lua_State *idle[MG_COROUTINES_MAX]; /* anchored in the registry */
   int refs[MG_COROUTINES_MAX];
   unsigned idle_count;
+  struct mg_watchdog *watchdog; /* that limits its calls; NULL for none */
+  unsigned kills;               /* how often the last call, or a filter in it, was ended for its length */
 };
 
 /** A call that has yielded. */

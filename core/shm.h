@@ -32,6 +32,7 @@ enum { MG_WORKERS_MAX = 256, MG_TARGET_ADDRESSES_MAX = 8, MG_CACHE_LINE = 64 };
   X(bytes_in)             \
   X(bytes_out)            \
   X(script_errors)        \
+  X(script_kills)         \
   X(exchanges_active)
 
 /** One worker's lines. The worker writes, the master reads; values only ever tear across fields, never within one. */

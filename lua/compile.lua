@@ -100,16 +100,11 @@ local function chain_source(chain, first, last, phase)
   for i = first, last do
     names[#names + 1] = ("f%d, c%d, s%d"):format(i, i, i)
     lines[#lines + 1] = ("  running[0] = %d"):format(chain[i].position)
-    if chain[i].on_error == "continue" then
-      lines[#lines + 1] = ("  do local ok, why = pcall(f%d, handle, c%d, s%d) if not ok then failed(handle, why) end end"):format(
-        i, i, i)
-    else
-      lines[#lines + 1] = ("  f%d(handle, c%d, s%d)"):format(i, i, i)
-    end
+    lines[#lines + 1] = ("  f%d(handle, c%d, s%d)"):format(i, i, i)
     if phase.ends then lines[#lines + 1] = "  if C.mg_request_answered(handle) ~= 0 then return true end" end
     if chain[i].mark and phase.name == "request" then lines[#lines + 1] = "  C.mg_request_mark(handle)" end
   end
-  return ("local C, running, failed, pcall, %s = ...\nreturn function(handle)\n%s\nend\n"):format(
+  return ("local C, running, %s = ...\nreturn function(handle)\n%s\nend\n"):format(
     table.concat(names, ", "), table.concat(lines, "\n"))
 end
 
@@ -120,12 +115,25 @@ local function failed(handle, why)
 end
 
 
+--- Runs a filter whose failure is passed over. The name of the chunk tells the watchdog that a kill ends here.
+local function guarded(run)
+  return assert(load([[
+    local run, failed, pcall = ...
+    return function(handle, conf, state)
+      local ok, why = pcall(run, handle, conf, state)
+      if not ok then failed(handle, why) end
+    end]], "=(on_error: continue)", "t"))(run, failed, pcall)
+end
+
+
 local function chain_part(chain, first, last, phase, running)
   local source = chain_source(chain, first, last, phase)
-  local values, count = { C, running, failed, pcall }, 4
+  local values, count = { C, running }, 2
   for i = first, last do
     local entry = chain[i]
-    values[count + 1], values[count + 2], values[count + 3] = entry.module[phase.name], entry.conf, entry.state
+    local run = entry.module[phase.name]
+    if entry.on_error == "continue" then run = guarded(run) end
+    values[count + 1], values[count + 2], values[count + 3] = run, entry.conf, entry.state
     count = count + 3
   end
   return assert(load(source, "=(chain)", "t"))(unpack(values, 1, count))

@@ -113,7 +113,7 @@ end
 
 
 local function add_loaders(env)
-  --- load as in Lua 5.2, for text only.
+  --- load as in Lua 5.2, for text only. Names in parentheses are the gateway's own: its watchdog goes by them.
   local function load_text(chunk, name, _, chunk_env)
     if type(chunk) == "function" then
       local pieces = {}
@@ -123,7 +123,8 @@ local function add_loaders(env)
       end
       chunk = table.concat(pieces)
     end
-    return load(chunk, name or "=(load)", "t", chunk_env or env)
+    if not name or tostring(name):find("=(", 1, true) == 1 then name = "=(load)" end
+    return load(chunk, name, "t", chunk_env or env)
   end
   env.load = load_text
   env.loadstring = function(text, name) return load_text(text, name) end

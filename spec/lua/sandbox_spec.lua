@@ -41,6 +41,11 @@ describe("a sandbox", function()
     assert.is_true(run("return x == nil and string.find ~= nil and table.insert ~= nil and os.time ~= nil"))
   end)
 
+  it("keeps the names of the gateway's own chunks to the gateway", function()
+    local where = run([[return select(2, pcall(load("error('x')", "=(on_error: continue)")))]])
+    assert.equal("(load):1: x", where)
+  end)
+
   it("loads text with the sandbox's globals", function()
     assert.equal(7, run("z = 7 return load('return z')()"))
     assert.equal(8, run("return load(function() local t = part part = nil return t end, 'x', 't', { w = 8 }) == nil "
