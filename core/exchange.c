@@ -84,6 +84,7 @@ static void free_exchange(struct mg_exchange *ex)
   gateway->slots[slot] = NULL;
   gateway->free_slots[gateway->free_count++] = (uint16_t)slot;
   if (ex->generation) mg_gateway_release(gateway, ex->generation);
+  if (ex->tally && ex->tunnel) mg_tally_add(&ex->tally->tunnels, (uint64_t)-1);
   mg_pool_put(&gateway->exchange_pool, ex);
   mg_count(&gateway->cell->count.exchanges_active, -1);
 }

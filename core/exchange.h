@@ -62,6 +62,7 @@ struct mg_exchange {
   struct mg_client *client; /* NULL in the test kit */
   struct mg_generation *generation;
   const struct mg_plan *plan;                       /* the last of plans */
+  struct mg_tally *tally; /* of its own route; NULL before and without one, and where a route is not counted */
   const struct mg_plan *plans[MG_FALLBACKS_MAX + 1]; /* the route's own, then the fallbacks' that stand in */
   uint8_t depth;                                    /* how many stand in */
   int8_t response_at;                               /* whose response filters are next; -1: all have run */

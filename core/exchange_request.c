@@ -108,6 +108,8 @@ enum mg_next mg_step_route(struct mg_exchange *ex)
   if (route < 0) return mg_exchange_fail(ex, route);
   ex->route = route;
   ex->plan = ex->plans[0] = &ex->generation->plans[route];
+  ex->tally = ex->plan->tally;
+  if (ex->tally) mg_tally_add(&ex->tally->active, 1);
   ex->step = MG_STEP_COLLECT;
   return MG_NEXT;
 }

@@ -204,6 +204,19 @@ enum mg_next mg_step_relay(struct mg_exchange *ex)
 
 /* --- close --------------------------------------------------------------------------------------------------------------------- */
 
+/* A tunnel is one from here on, until the exchange is freed. */
+static void count_for_route(struct mg_exchange *ex)
+{
+  struct mg_tally *tally = ex->tally;
+  mg_tally_add(&tally->active, (uint64_t)-1);
+  if (ex->tunnel) mg_tally_add(&tally->tunnels, 1);
+  mg_tally_add(&tally->bytes_in, ex->request_body.body_size);
+  mg_tally_add(&tally->bytes_out, ex->response_bytes);
+  if (!ex->head_sent) return;
+  mg_tally_code(&tally->requests, ex->response.status);
+  mg_tally_duration(tally, uv_hrtime() - ex->began_ns);
+}
+
 static void count_exchange(struct mg_exchange *ex)
 {
   struct mg_worker_cell *cell = ex->gateway->cell;
@@ -225,6 +238,7 @@ void mg_exchange_account(struct mg_exchange *ex)
 {
   ex->counted = true;
   count_exchange(ex);
+  if (ex->tally) count_for_route(ex);
   if (!ex->plan) return;
   for (int i = ex->depth; i >= 0; i--) {
     int ref = i ? ex->plans[i]->own_log_ref : ex->plans[i]->log_ref;

@@ -1,9 +1,10 @@
 /* exchange_upstream.c - the upstream side of an exchange: a target, a connection, the head of the answer.
  * Owns: ex->up while it is set.   May call: upstream, conn, http1, forward.   Never: Lua.   Thread: the loop's. */
-#include "cookie.h"
 #include "exchange.h"
 
+#include "cookie.h"
 #include "log.h"
+#include "query.h"
 
 static const struct mg_conn_events up_events;
 
@@ -257,7 +258,10 @@ static int read_head(struct mg_exchange *ex)
     if (took <= 0) return took ? took : MG_EUPBAD;
     mg_inflow_take(in, (size_t)took);
     ex->up_head_tried = ex->up_head_scanned = 0;
-    if (ex->response.status >= 200 || ex->response.status == 101) return MG_OK;
+    if (ex->response.status >= 200 || ex->response.status == 101) {
+      if (ex->tally) mg_tally_code(&ex->tally->upstream, ex->response.status);
+      return MG_OK;
+    }
     int err = relay_interim(ex);
     if (err) return err;
   }

@@ -185,7 +185,11 @@ void mg_gateway_release(struct mg_gateway *gateway, struct mg_generation *genera
 void mg_gateway_switch(struct mg_gateway *gateway, struct mg_generation *generation)
 {
   struct mg_generation *before = gateway->current;
-  for (unsigned i = 0; i < generation->plan_count; i++) mg_group_attach(&generation->plans[i].group, &gateway->upstreams);
+  for (unsigned i = 0; i < generation->plan_count; i++) {
+    struct mg_plan *plan = &generation->plans[i];
+    mg_group_attach(&plan->group, &gateway->upstreams);
+    plan->tally = mg_shm_tally(gateway->upstreams.shm, plan->id, gateway->slot);
+  }
   mg_generation_start(generation, &gateway->watchdog);
   gateway->current = generation;
   atomic_store(&gateway->cell->generation, generation->number);

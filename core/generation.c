@@ -112,6 +112,25 @@ static int load(lua_State *L)
   return 0;
 }
 
+/* Gives each plan its id out of the bundle's section `routes`. */
+static bool name_plans(struct mg_generation *generation, struct mg_str bundle, struct mg_buf *error)
+{
+  struct mg_str section = mg_bundle_section(bundle, MG_STR("routes"));
+  mg_buf_append(&generation->ids, section.ptr, section.len);
+  struct mg_str rest = mg_str(generation->ids.ptr, generation->ids.len);
+  for (unsigned i = 0; i < generation->plan_count; i++) {
+    const char *end = rest.len ? memchr(rest.ptr, '\n', rest.len) : NULL;
+    if (!end) {
+      mg_buf_printf(error, "the bundle names fewer routes than it has");
+      return false;
+    }
+    size_t len = (size_t)(end - rest.ptr);
+    generation->plans[i].id = mg_str(rest.ptr, len);
+    rest = mg_str(end + 1, rest.len - len - 1);
+  }
+  return true;
+}
+
 static bool digest_matches(const struct mg_generation *generation, struct mg_str bundle, struct mg_buf *error)
 {
   char digest[65];
@@ -144,7 +163,7 @@ struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number,
     const char *message = lua_tostring(L, -1);
     mg_buf_printf(error, "%s", message ? message : "(error value is not text)");
     mg_generation_free(&generation);
-  } else if (!digest_matches(generation, bundle, error)) {
+  } else if (!digest_matches(generation, bundle, error) || !name_plans(generation, bundle, error)) {
     mg_generation_free(&generation);
   } else {
     lua_gc(L, LUA_GCCOLLECT, 0);
@@ -176,6 +195,7 @@ void mg_generation_free(struct mg_generation **pointer)
   mg_script_close(&generation->script);
   for (unsigned i = 0; i < generation->plan_count; i++) mg_group_free(&generation->plans[i].group);
   free(generation->plans);
+  mg_buf_free(&generation->ids);
   if (generation->routes) mg_routes_free(&generation->routes);
   free(generation);
 }

@@ -10,6 +10,8 @@
 
 /** What a route does. Script references are 0 where the phase has nothing to run. */
 struct mg_plan {
+  struct mg_str id;       /* the route's; lives as long as the generation */
+  struct mg_tally *tally; /* what this worker counts of it; NULL: not counted */
   struct mg_group group; /* count 0: no upstream */
   int fallback;          /* route index, -1 for none */
   int request_ref;
@@ -26,6 +28,7 @@ struct mg_generation {
   struct mg_script script;
   struct mg_routes *routes;
   struct mg_plan *plans; /* by route index */
+  struct mg_buf ids;     /* of the plans, as lines */
   unsigned plan_count;
   int opaque_ref;        /* decides OPAQUE predicates; 0 for none */
   int stop_ref;

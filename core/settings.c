@@ -62,10 +62,17 @@ static bool add_trusted(struct mg_settings *settings, struct mg_str text)
   return true;
 }
 
+static bool add_allowed_host(struct mg_settings *settings, struct mg_str text)
+{
+  if (settings->allowed_host_count == MG_ALLOWED_HOSTS_MAX) return false;
+  return read_text(text, settings->allowed_hosts[settings->allowed_host_count++]);
+}
+
 bool mg_settings_set(struct mg_settings *settings, const char *key, size_t key_len, const char *value, size_t value_len)
 {
   struct mg_str name = mg_str(key, key_len), text = mg_str(value, value_len);
   if (mg_str_equal(name, MG_STR("limits.trusted_proxies"))) return add_trusted(settings, text);
+  if (mg_str_equal(name, MG_STR("management.allowed_hosts"))) return add_allowed_host(settings, text);
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
     const struct field *field = &fields[i];
     if (!mg_str_equal(name, mg_str(field->key, strlen(field->key)))) continue;

@@ -19,6 +19,10 @@
   X(MS, drain_timeout_ms, "server.drain_timeout", 30000)                                          \
   X(TEXT, management_host, "management.host", "127.0.0.1")                                        \
   X(NUMBER, management_port, "management.port", 18888)                                            \
+  X(MS, management_head_timeout_ms, "management.request_parse_timeout", 2000)                     \
+  X(MS, management_idle_timeout_ms, "management.idle_timeout", 30000)                             \
+  X(NUMBER, management_connections_max, "management.max_connections", 64)                         \
+  X(TEXT, management_token, "management.token", "")                                               \
   X(MS, head_timeout_ms, "http.request_parse_timeout", 2000)                                      \
   X(MS, body_timeout_ms, "http.request_body_timeout", 30000)                                      \
   X(NUMBER, body_rate_min, "http.min_body_rate", 240)                                               \
@@ -39,7 +43,7 @@
   X(NUMBER, generations_max, "scripts.max_generations", 4)                                        \
   X(BYTES, script_memory_max, "scripts.max_memory", 268435456)
 
-enum { MG_TRUSTED_MAX = 64 };
+enum { MG_TRUSTED_MAX = 64, MG_ALLOWED_HOSTS_MAX = 32 };
 
 struct mg_settings {
 #define MG_FIELD_TEXT(name) char name[256];
@@ -52,10 +56,12 @@ struct mg_settings {
 #undef X
   struct mg_network trusted[MG_TRUSTED_MAX]; /* limits.trusted_proxies */
   unsigned trusted_count;
+  char allowed_hosts[MG_ALLOWED_HOSTS_MAX][256]; /* management.allowed_hosts */
+  unsigned allowed_host_count;
 };
 
 void mg_settings_defaults(struct mg_settings *settings);
 
 /** Sets one value from its text as it stands in a bundle ("server.port", "8888"; durations in ms, sizes in bytes;
- * "limits.trusted_proxies" once per entry). False when the key or the value is not known. */
+ * "limits.trusted_proxies" and "management.allowed_hosts" once per entry). False when the key or the value is not known. */
 bool mg_settings_set(struct mg_settings *settings, const char *key, size_t key_len, const char *value, size_t value_len);

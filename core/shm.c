@@ -1,6 +1,6 @@
-/* shm.c - the shared memory of shm.h: a header, one cell per worker slot, a table of targets.
- * Owns: the mapping and its descriptor.   May call: err, mem, libc.   Never: lock, free a cell, store a pointer.
- * Thread: any; mg_shm_target and mg_target_publish only in the master, on one thread. */
+/* shm.c - the shared memory of shm.h: a header, one cell per worker slot, tables of targets and of routes, tallies.
+ * Owns: the mapping and its descriptor.   May call: err, mem, tally, libc.   Never: lock, free a cell, store a pointer.
+ * Thread: any; mg_shm_target, mg_shm_add_route and mg_target_publish only in the master, on one thread. */
 #include "shm.h"
 
 #include <errno.h>
@@ -17,10 +17,18 @@ enum {
   SHM_BYTES = 1 << 30, /* sparse: only what is touched takes memory */
   TARGETS_MAX = 1 << 15,
   TARGET_SLOTS = 1 << 16, /* a power of two, at least twice TARGETS_MAX, so that probing is short and ends */
+  ROUTES_MAX = 1 << 15,
+  ROUTE_SLOTS = 1 << 16,
   READ_TRIES_MAX = 10000
 };
 
-static const uint64_t layout_magic = 0x316d68732d676d01; /* "\1mg-shm1", changed with the layout */
+static const uint64_t layout_magic = 0x326d68732d676d01; /* "\1mg-shm2", changed with the layout */
+
+struct route {
+  char id[256];
+  uint64_t offset; /* of its tallies */
+  uint32_t workers;
+};
 
 /* The whole layout. Zero bytes, which a fresh memfd holds, are its valid empty state. */
 struct layout {
@@ -31,6 +39,10 @@ struct layout {
       slots[TARGET_SLOTS]; /* target number + 1, 0 for empty; stored with release once the key is written */
   struct mg_worker_cell workers[MG_WORKERS_MAX];
   struct mg_target_cell targets[TARGETS_MAX];
+  uint32_t route_count;
+  _Atomic uint32_t route_slots[ROUTE_SLOTS]; /* as slots, for routes */
+  struct route routes[ROUTES_MAX];
+  uint64_t tallies_used; /* bytes behind this struct */
 };
 
 _Static_assert(sizeof(struct layout) <= SHM_BYTES, "the layout fits the mapping");
@@ -170,4 +182,60 @@ unsigned mg_target_addresses(const struct mg_target_cell *cell, struct sockaddr_
     sched_yield(); /* the master was interrupted while writing */
   }
   return 0; /* it died while writing; so will this worker, soon */
+}
+
+/* --- routes --- */
+
+static struct route *probe_route(const struct mg_shm *shm, struct mg_str id, uint32_t *slot)
+{
+  struct layout *layout = layout_of(shm);
+  for (*slot = key_hash(id) % ROUTE_SLOTS;; *slot = (*slot + 1) % ROUTE_SLOTS) {
+    uint32_t number = atomic_load_explicit(&layout->route_slots[*slot], memory_order_acquire);
+    if (!number) return NULL;
+    MG_ASSERT(number <= ROUTES_MAX);
+    struct route *route = &layout->routes[number - 1];
+    if (strlen(route->id) == id.len && memcmp(route->id, id.ptr, id.len) == 0) return route;
+  }
+}
+
+bool mg_shm_add_route(struct mg_shm *shm, struct mg_str id, unsigned workers)
+{
+  static const uint64_t first = (sizeof(struct layout) + MG_CACHE_LINE - 1) / MG_CACHE_LINE * MG_CACHE_LINE;
+  struct layout *layout = layout_of(shm);
+  uint32_t slot;
+  if (probe_route(shm, id, &slot)) return true;
+  uint64_t size = workers * sizeof(struct mg_tally), offset = first + layout->tallies_used;
+  if (layout->route_count == ROUTES_MAX || id.len >= sizeof layout->routes[0].id || offset + size > SHM_BYTES)
+    return false;
+  struct route *route = &layout->routes[layout->route_count++];
+  memcpy(route->id, id.ptr, id.len);
+  route->offset = offset;
+  route->workers = workers;
+  layout->tallies_used += size;
+  atomic_store_explicit(&layout->route_slots[slot], layout->route_count, memory_order_release);
+  return true;
+}
+
+static struct mg_tally *tally_of(const struct mg_shm *shm, const struct route *route, unsigned slot)
+{
+  if (slot >= route->workers) return NULL;
+  return (struct mg_tally *)(void *)(shm->base + route->offset) + slot;
+}
+
+struct mg_tally *mg_shm_tally(const struct mg_shm *shm, struct mg_str id, unsigned slot)
+{
+  uint32_t unused;
+  const struct route *route = probe_route(shm, id, &unused);
+  return route ? tally_of(shm, route, slot) : NULL;
+}
+
+void mg_shm_reset_gauges(struct mg_shm *shm, unsigned slot)
+{
+  struct layout *layout = layout_of(shm);
+  for (uint32_t i = 0; i < layout->route_count; i++) {
+    struct mg_tally *tally = tally_of(shm, &layout->routes[i], slot);
+    if (!tally) continue;
+    atomic_store_explicit(&tally->active, 0, memory_order_relaxed);
+    atomic_store_explicit(&tally->tunnels, 0, memory_order_relaxed);
+  }
 }

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 #include "err.h"
 #include "mem.h"
+#include "tally.h"
 
 enum { MG_WORKERS_MAX = 256, MG_TARGET_ADDRESSES_MAX = 8, MG_CACHE_LINE = 64 };
 
@@ -83,3 +85,11 @@ struct mg_target_cell *mg_shm_find_target(const struct mg_shm *shm, struct mg_st
 void mg_target_publish(struct mg_target_cell *cell, const struct sockaddr_storage *addresses, unsigned count);
 /** Copies a target's addresses consistently; returns how many. Any process. */
 unsigned mg_target_addresses(const struct mg_target_cell *cell, struct sockaddr_storage out[MG_TARGET_ADDRESSES_MAX]);
+
+/** Makes room for the tallies of a route, one per worker slot below workers, when its id is new. Master only. False when
+ * there is no room any more: such a route is served and not counted. */
+bool mg_shm_add_route(struct mg_shm *shm, struct mg_str id, unsigned workers);
+/** A route's tally of one worker slot below the workers it was added for; NULL where there is none. */
+struct mg_tally *mg_shm_tally(const struct mg_shm *shm, struct mg_str id, unsigned slot);
+/** Takes back the gauges of a worker that has died (master). */
+void mg_shm_reset_gauges(struct mg_shm *shm, unsigned slot);

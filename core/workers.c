@@ -162,6 +162,7 @@ static void log_death(const struct process *process, int64_t code, int signal, s
     snprintf(how, sizeof how, "was ended by signal %d (%s)", signal, strsignal(signal));
   else
     snprintf(how, sizeof how, "ended with exit code %d", (int)code);
+  mg_shm_reset_gauges(process->workers->shm, process->slot);
   mg_log(MG_LOG_ERROR, "worker %u (pid %d) %s; %llu exchanges lost; %s", process->slot, process->handle.pid, how, lost,
          last_words);
 }

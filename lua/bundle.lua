@@ -6,6 +6,7 @@
 
 local cjson = require "cjson".new()
 local filter_loader = require "moongate.filter_loader"
+local overview = require "moongate.overview"
 local server_conf = require "moongate.server_conf"
 
 local bundle = {}
@@ -111,6 +112,27 @@ local function target_lines(config)
 end
 
 
+local function route_lines(config)
+  local lines = {}
+  for i, route in ipairs(config.routes) do lines[i] = route.id .. "\n" end
+  return table.concat(lines)
+end
+
+
+--- A line per checked target of each route, in the order that core/health.h wants.
+local function health_lines(config)
+  local lines = {}
+  for index, route in ipairs(config.routes) do
+    local check = route.upstream and route.upstream.health_check
+    for _, target in ipairs(check and route.upstream.targets or {}) do
+      lines[#lines + 1] = ("%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n"):format(index - 1, check.interval, check.rise, check.fall,
+        check.override, target.key, target.authority, check.path)
+    end
+  end
+  return table.concat(lines)
+end
+
+
 local function section(name, bytes)
   return ("%s %d\n"):format(name, #bytes) .. bytes .. "\n"
 end
@@ -118,12 +140,15 @@ end
 
 --- Puts a bundle together.
 -- @param parts.settings flat settings; parts.config canonical configuration; parts.digest 64 hexadecimal digits of the
---   route table; parts.sources path → bytes of every Lua file that was read
+--   route table; parts.sources path → bytes of every Lua file that was read; parts.schema_of see overview.describe
 function bundle.emit(parts)
   local out = {
     MAGIC,
     section("settings", setting_lines(parts.settings)),
     section("targets", target_lines(parts.config)),
+    section("routes", route_lines(parts.config)),
+    section("health", health_lines(parts.config)),
+    section("overview", bundle.encode_config(overview.describe(parts.config, parts.schema_of))),
     section("digest", parts.digest),
     section("config", bundle.encode_config(parts.config)),
   }

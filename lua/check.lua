@@ -164,6 +164,10 @@ function check.load(routes, server)
   for _, line in ipairs(loaded.warnings) do warnings[#warnings + 1] = line end
   return {
     config = loaded.config, settings = settings, sources = sources, digest = compiled.digest, warnings = warnings,
+    schema_of = function(filter)
+      local module = loaded.loader:module(filter)
+      return module and module.schema or {}
+    end,
   }
 end
 

@@ -10,6 +10,7 @@ local tree = require "moongate.tree"
 local server_conf = {}
 
 local KEY_CHARACTERS_MIN = 32
+local TOKEN_CHARACTERS_MIN = 16
 local SEGMENT_BLOCK = 32 * 1024
 local DAYS_24 = "24d"
 
@@ -150,6 +151,15 @@ local function read_sync(context, node, path)
 end
 
 
+--- Empty: no token.
+local function check_token(value)
+  if value == "" or (#value >= TOKEN_CHARACTERS_MIN and #value <= 255 and not value:find("[^%w%-._~+/=]")) then
+    return value
+  end
+  return nil, "found a secret value, accepted: 16 to 255 letters, digits and - . _ ~ + / ="
+end
+
+
 local SECURITY = {
   fingerprint_key = {
     type = "string", min = KEY_CHARACTERS_MIN, secret = true, accepted = "at least 32 characters",
@@ -180,7 +190,8 @@ local SECTIONS = {
     request_parse_timeout = duration("2s"),
     idle_timeout = duration("30s"),
     max_connections = count(64),
-    allowed_hosts = { type = "array", items = host(), default = {} },
+    allowed_hosts = { type = "array", items = host(), max = 32, default = {} },
+    token = { type = "string", secret = true, default = "", check = check_token },
   },
   http = {
     enable_http2 = { type = "boolean", default = false, check = refuse_http2 },
@@ -244,7 +255,9 @@ server_conf.SCHEMA = file_schema()
 --- The settings that the processes read, in the order in which a bundle lists them: those of core/settings.h.
 server_conf.CORE_KEYS = {
   "server.host", "server.port", "server.workers", "server.max_connections", "server.idle_timeout", "server.backlog",
-  "server.drain_timeout", "management.host", "management.port", "http.request_parse_timeout",
+  "server.drain_timeout", "management.host", "management.port", "management.request_parse_timeout",
+  "management.idle_timeout", "management.max_connections", "management.token", "management.allowed_hosts",
+  "http.request_parse_timeout",
   "http.request_body_timeout", "http.min_body_rate", "http.encoded_slash_refused", "limits.max_request_line",
   "limits.max_header_size", "limits.max_header_count", "limits.max_entity_size", "limits.trusted_proxies",
   "proxy.max_connections_per_target", "proxy.max_queue_size", "proxy.max_request_time", "proxy.max_exchange_time",

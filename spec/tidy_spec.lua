@@ -14,7 +14,7 @@ local LAYERS = {
       "routes", "route_index" },
     uses = { "base" }, libraries = { "llhttp.h", "openssl/evp.h" },
   },
-  shared = { nouns = { "settings", "shm", "bundle" }, uses = { "base", "http" }, libraries = {} },
+  shared = { nouns = { "settings", "shm", "bundle", "tally" }, uses = { "base", "http" }, libraries = {} },
   net = { nouns = { "timer", "conn", "upstream", "group" }, uses = { "base", "http", "shared" },
     libraries = { "uv.h" } },
   script = { nouns = { "script", "watchdog" }, uses = { "base" },

@@ -152,8 +152,34 @@ TEST(a_writer_that_died_halfway)
   mg_shm_detach(&shm);
 }
 
+TEST(routes_have_a_tally_for_each_worker)
+{
+  struct mg_shm master, worker;
+  char id[300];
+  CHECK_INT(mg_shm_create(&master), 0);
+  CHECK_INT(mg_shm_attach(&worker, dup(master.fd)), 0);
+  CHECK(mg_shm_tally(&worker, text("api"), 0) == NULL);
+  CHECK(mg_shm_add_route(&master, text("api"), 2));
+  CHECK(mg_shm_add_route(&master, text("web"), 2));
+  mg_tally_add(&mg_shm_tally(&worker, text("api"), 1)->active, 3);
+  mg_tally_add(&mg_shm_tally(&worker, text("web"), 1)->bytes_in, 5);
+  CHECK(mg_shm_add_route(&master, text("api"), 2)); /* a reload finds it again */
+  CHECK_INT(mg_shm_tally(&master, text("api"), 1)->active, 3);
+  CHECK_INT(mg_shm_tally(&master, text("api"), 0)->active, 0);
+  CHECK(mg_shm_tally(&master, text("api"), 2) == NULL);
+  mg_shm_reset_gauges(&master, 1);
+  CHECK_INT(mg_shm_tally(&worker, text("api"), 1)->active, 0);
+  CHECK_INT(mg_shm_tally(&worker, text("web"), 1)->bytes_in, 5);
+  memset(id, 'r', sizeof id);
+  CHECK(!mg_shm_add_route(&master, mg_str(id, 256), 2));
+  CHECK(mg_shm_add_route(&master, mg_str(id, 255), 2));
+  mg_shm_detach(&worker);
+  mg_shm_detach(&master);
+}
+
 RUN_TESTS({"both mappings see one memory", both_mappings_see_one_memory},
           {"foreign files are refused", foreign_files_are_refused},
           {"targets are found by key", targets_are_found_by_key}, {"targets end at a limit", targets_end_at_a_limit},
+          {"routes have a tally for each worker", routes_have_a_tally_for_each_worker},
           {"addresses are read whole", addresses_are_read_whole},
           {"a writer that died halfway", a_writer_that_died_halfway})

@@ -41,8 +41,8 @@ describe("a bundle", function()
       assert.equal("\n", text:sub(at, at))
       at = at + 1
     end
-    assert.same({ "settings", "targets", "digest", "config", "source conf/filters/tenant.lua",
-      "source conf/filters/words.lua", "end" }, names)
+    assert.same({ "settings", "targets", "routes", "health", "overview", "digest", "config",
+      "source conf/filters/tenant.lua", "source conf/filters/words.lua", "end" }, names)
   end)
 
   it("gives back the same configuration", function()
