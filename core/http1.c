@@ -222,14 +222,14 @@ int mg_request_head_parse(struct mg_request_head *head, const char *bytes, size_
   if (done <= 0) return done;
   const char *start = bytes + skipped, *rest;
   len -= skipped;
+  bool cut = len >= limits->head_bytes_max;
   done = parse_line(head, start, len, limits, &rest);
-  if (done <= 0) return done;
+  if (done <= 0) return done == 0 && cut ? MG_EHEADLARGE : done;
   int err = refuse_method(head);
   if (!err) err = check_target(head);
   if (err) return err;
 
   size_t line_len = (size_t)(rest - start);
-  bool cut = len >= limits->head_bytes_max;
   if (cut) len = limits->head_bytes_max;
   if (line_len >= len) return cut ? MG_EHEADLARGE : 0;
   long taken = mg_fields_parse(&head->headers, rest, len - line_len, limits->header_count_max);

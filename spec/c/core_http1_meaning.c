@@ -209,6 +209,14 @@ TEST(bounds)
   CHECK_INT(parse(&f, bytes, len - 2, &small, &copy), 0);
   free(copy);
 
+  /* a line may be longer than the head, but then the head's bound is met first */
+  small.head_bytes_max = 50;
+  len = write_head(bytes, 87, 1, 0);
+  CHECK_INT(parse(&f, bytes, 49, &small, &copy), 0);
+  free(copy);
+  CHECK_INT(parse(&f, bytes, 50, &small, &copy), MG_EHEADLARGE);
+  free(copy);
+
   /* lines */
   small.head_bytes_max = 1000;
   len = write_head(bytes, 10, 10, 1);
