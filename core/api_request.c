@@ -4,6 +4,7 @@
 #include "api_private.h"
 
 #include "cookie.h"
+#include "query.h"
 
 const char *mg_request_header(struct mg_request *request, const char *name, size_t name_len, int *len)
 {

@@ -245,7 +245,7 @@ static int read_head(struct mg_exchange *ex)
     size_t len = end ? (size_t)(end - in->at) + 4 : in->len;
     if (len > MG_UPSTREAM_HEAD_BYTES_MAX + 4) len = MG_UPSTREAM_HEAD_BYTES_MAX + 4;
     if (!end && len <= MG_UPSTREAM_HEAD_BYTES_MAX) { /* nothing is kept of a head that is not whole */
-      struct mg_response_head probe;
+      struct mg_response_head probe = {0};
       mg_headers_init(&probe.headers, &ex->arena);
       int err = mg_response_head_parse(&probe, in->at, in->len, ex->request.method_id, &limits);
       ex->up_head_tried = in->len;

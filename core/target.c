@@ -136,43 +136,6 @@ struct mg_str mg_path_encode(struct mg_str path, struct mg_arena *arena)
   return mg_str(out, len);
 }
 
-/* Compares an encoded query word with a plain one, or decodes it when out is given. Returns the decoded length, or
- * SIZE_MAX when the comparison fails. */
-static size_t decode_query(struct mg_str word, char *out, struct mg_str plain)
-{
-  size_t len = 0;
-  for (size_t at = 0; at < word.len; at++, len++) {
-    int byte = escaped_byte(word, at);
-    char c = byte >= 0 ? (char)byte : word.ptr[at] == '+' ? ' ' : word.ptr[at];
-    if (byte >= 0) at += 2;
-    if (out)
-      out[len] = c;
-    else if (len >= plain.len || plain.ptr[len] != c)
-      return SIZE_MAX;
-  }
-  return len;
-}
-
-bool mg_query_get(struct mg_str query, struct mg_str name, struct mg_arena *arena, struct mg_str *value)
-{
-  const char *at = query.ptr, *end = query.ptr + query.len;
-  while (at < end) {
-    const char *stop = memchr(at, '&', (size_t)(end - at));
-    if (!stop) stop = end;
-    const char *equals = memchr(at, '=', (size_t)(stop - at));
-    const char *name_end = equals ? equals : stop;
-    if (decode_query(mg_str(at, (size_t)(name_end - at)), NULL, name) == name.len && stop > at) {
-      struct mg_str encoded = equals ? mg_str(equals + 1, (size_t)(stop - equals - 1)) : mg_str(stop, 0);
-      char *out = mg_arena_alloc(arena, encoded.len + 1);
-      if (!out) return false;
-      *value = mg_str(out, decode_query(encoded, out, encoded));
-      return true;
-    }
-    at = stop + 1;
-  }
-  return false;
-}
-
 /* reg-name of RFC 3986, 3.2.2, but neither escapes, which servers do and do not decode, nor ',', which joins two. */
 static bool is_name(struct mg_str host)
 {

@@ -24,10 +24,6 @@ int mg_target_split(struct mg_target_parts *parts, struct mg_str target, struct 
  * (RFC 3986, 3.3), keeping a literal "%2F" as it is. The result lives in the arena; ptr is NULL when it is full. */
 struct mg_str mg_path_encode(struct mg_str path, struct mg_arena *arena);
 
-/** The value of a query parameter, decoded into the arena ('+' is a blank); false when it is not there.
- * A bare name has an empty value. */
-bool mg_query_get(struct mg_str query, struct mg_str name, struct mg_arena *arena, struct mg_str *value);
-
 /** True if authority is host [":" port] as RFC 9110, 7.2 and RFC 3986, 3.2.2 allow, with neither escapes nor ',' in the
  * host, and IPv6 the only literal; fills host without port (brackets kept) and port as text, which may be empty. */
 bool mg_authority_split(struct mg_str authority, struct mg_str *host, struct mg_str *port);

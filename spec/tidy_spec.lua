@@ -11,9 +11,10 @@ local LAYERS = {
   base = { nouns = { "err", "mem", "log" }, uses = {}, libraries = {} },
   http = {
     nouns = { "headers", "fields", "http1", "body", "chunked", "response_head", "target", "address", "forward",
-      "routes", "route_index" },
+      "routes", "route_index", "query", "cookie" },
     uses = { "base" }, libraries = { "llhttp.h", "openssl/evp.h" },
   },
+  match = { nouns = { "regex", "predicates" }, uses = { "base", "http" }, libraries = { "pcre2.h" } },
   shared = { nouns = { "settings", "shm", "bundle", "tally" }, uses = { "base", "http" }, libraries = {} },
   net = { nouns = { "timer", "conn", "upstream", "group" }, uses = { "base", "http", "shared" },
     libraries = { "uv.h" } },

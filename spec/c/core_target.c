@@ -1,4 +1,4 @@
-/* core_target.c - paths that are refused and paths that are kept, encoding, queries, authorities. */
+/* core_target.c - paths that are refused and paths that are kept, encoding, authorities. */
 #include "target.h"
 
 #include "t.h"
@@ -165,25 +165,6 @@ TEST(encoding)
     CHECK_STR(mg_path_encode(text(paths[i].path), fresh(&arena)), paths[i].encoded);
 }
 
-TEST(query_parameters)
-{
-  struct mg_arena arena;
-  struct mg_str query = MG_STR("&a=1&b=x+y%20z&c&d=&%65=e%zz&a=2&f=g=h&=i"), value;
-  static const struct {
-    const char *name, *value;
-  } parameters[] = {
-      {"a", "1"}, {"b", "x y z"}, {"c", ""}, {"d", ""}, {"e", "e%zz"}, {"f", "g=h"}, {"", "i"},
-  };
-  for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
-    CHECK(mg_query_get(query, text(parameters[i].name), fresh(&arena), &value));
-    CHECK_STR(value, parameters[i].value);
-  }
-  CHECK(!mg_query_get(query, MG_STR("A"), fresh(&arena), &value));
-  CHECK(!mg_query_get(query, MG_STR("aa"), fresh(&arena), &value));
-  CHECK(!mg_query_get(MG_STR(""), MG_STR("a"), fresh(&arena), &value));
-  CHECK(!mg_query_get(MG_STR(""), MG_STR(""), fresh(&arena), &value));
-}
-
 TEST(authorities)
 {
   static const struct {
@@ -238,4 +219,4 @@ TEST(authorities)
 RUN_TESTS({"paths that are kept", paths_that_are_kept}, {"paths that are refused", paths_that_are_refused},
           {"encoded slashes can be refused", encoded_slashes_can_be_refused}, {"queries", queries},
           {"a full arena is said", a_full_arena_is_said}, {"encoding", encoding},
-          {"query parameters", query_parameters}, {"authorities", authorities})
+          {"authorities", authorities})
