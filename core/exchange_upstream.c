@@ -162,12 +162,23 @@ static uint64_t hash_of(struct mg_exchange *ex, const struct mg_group *group)
   return hash;
 }
 
+/* The member that a filter asked for, once, if it is up; else the strategy's choice. */
+static int next_member(struct mg_exchange *ex, struct mg_group *group)
+{
+  int wanted = ex->wanted_member - 1;
+  ex->wanted_member = 0;
+  if (wanted < 0 || wanted >= (int)group->count || mg_target_is_down(group->members[wanted].target))
+    return mg_group_choose(group, &ex->gateway->upstreams, hash_of(ex, group), &ex->tried);
+  ex->tried.bits[wanted / 64] |= 1ull << (wanted % 64);
+  return wanted;
+}
+
 /* Takes the next member that gives a connection, or will. */
 static enum mg_next choose(struct mg_exchange *ex)
 {
   struct mg_group *group = (struct mg_group *)&ex->plan->group;
   for (;;) {
-    int index = mg_group_choose(group, &ex->gateway->upstreams, hash_of(ex, group), &ex->tried);
+    int index = next_member(ex, group);
     if (index < 0) return mg_exchange_fail(ex, ex->up_err ? ex->up_err : MG_ENOUPSTREAM);
     ex->member = &group->members[index];
     enum mg_next next = acquire(ex, false);
