@@ -8,7 +8,7 @@ local COLUMNS, FILE_LINES, HEADER_LINES, FUNCTION_LINES = 120, 500, 150, 70
 -- Which nouns form a layer, which layers it may use, and which libraries. A file belongs to the layer that lists its
 -- noun or the part of its name before the first '_'. Everything else in core/ is the top layer, free to use all.
 local LAYERS = {
-  base = { nouns = { "err", "mem", "log" }, uses = {}, libraries = {} },
+  base = { nouns = { "err", "mem", "log", "json", "embedded" }, uses = {}, libraries = {} },
   http = {
     nouns = { "headers", "fields", "http1", "body", "chunked", "response_head", "target", "address", "forward",
       "routes", "route_index", "query", "cookie" },
