@@ -10,6 +10,7 @@
 #include "demo.h"
 #include "master.h"
 #include "origin.h"
+#include "test_command.h"
 #include "worker.h"
 
 struct command {
@@ -41,6 +42,7 @@ static const struct command commands[] = {
     {"reload", mg_command_main, NULL, "[--port N | --control PATH]", "load the routes and filters again"},
     {"status", mg_command_main, NULL, "[--port N | --control PATH] [--json]", "what a running gateway is doing"},
     {"stop", mg_command_main, NULL, "[--port N | --control PATH]", "finish what runs and end"},
+    {"test", mg_test_main, NULL, "[BUSTED ARGUMENTS]", "run specs of filters, with the kit `moongate.test`"},
     {"version", version_main, NULL, "", "print the version"},
     {"help", help_main, NULL, "", "print this"},
     {"worker", mg_worker_main, NULL, "", NULL},

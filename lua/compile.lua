@@ -301,6 +301,7 @@ end
 local function make_host()
   return {
     log = function(level, text) C.mg_script_log(handles.LEVELS[level] or 1, text, #text) end,
+    strings = require "moongate.patterns",
     moongate = {
       --- Lets the gateway go on with others for so many seconds.
       sleep = function(seconds)

@@ -87,6 +87,12 @@ enum {
   MG_NUMBER_TRIES
 };
 
+/* Lua patterns within a budget (core/pattern.h): 1 found, 0 not, below zero why there is no answer */
+enum { MG_PATTERN_NUMBERS = 67 };
+int mg_pattern_plain(const char *pattern, size_t len);
+int mg_pattern_match(const char *subject, size_t len, const char *pattern, size_t pattern_len, size_t from, int anchored,
+                     int32_t *found);
+
 /* building a generation; never called while requests run */
 struct mg_routes;
 struct mg_generation;

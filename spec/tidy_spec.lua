@@ -18,7 +18,7 @@ local LAYERS = {
   shared = { nouns = { "settings", "shm", "bundle", "tally" }, uses = { "base", "http" }, libraries = {} },
   net = { nouns = { "timer", "conn", "upstream", "group" }, uses = { "base", "http", "shared" },
     libraries = { "uv.h" } },
-  script = { nouns = { "script", "watchdog" }, uses = { "base" },
+  script = { nouns = { "script", "watchdog", "pattern" }, uses = { "base" },
     libraries = { "lua.h", "lauxlib.h", "lualib.h", "luajit.h" } },
   -- What the master is made of: it never holds a lua_State.
   process = {

@@ -1,0 +1,54 @@
+-- spec/e2e/kit_spec.lua - `moongate test`, and the specs of spec/kit, which it runs.
+local lfs = require "lfs"
+local h = require "spec.helper"
+
+
+describe("moongate test", function()
+  after_each(h.cleanup)
+
+  for name in lfs.dir("spec/kit") do
+    if name:find("%.lua$") then
+      it("runs spec/kit/" .. name, function()
+        local run = h.moongate({ "test", "--output=plainTerminal", "spec/kit/" .. name }, { seconds = 120 })
+        assert(run.code == 0, run.out .. run.err)
+        assert.truthy(run.out:find("[1-9]%d* success"), run.out)
+        assert.truthy(run.out:find("0 failures / 0 errors", 1, true), run.out)
+      end)
+    end
+  end
+
+  it("ends with 1 when a spec fails, and passes busted's arguments on", function()
+    local folder = h.folder()
+    h.write(folder .. "/a_spec.lua", [[
+      it("holds", function() assert.equal(1, 1) end)
+      it("does not hold", function() assert.equal(1, 2) end)]])
+    local run = h.moongate { "test", folder .. "/a_spec.lua" }
+    assert.equal(1, run.code)
+    assert.truthy(run.out:find("1 success / 1 failure", 1, true), run.out)
+    assert.equal(0, h.moongate({ "test", "--filter=^holds", folder .. "/a_spec.lua" }).code)
+  end)
+end)
+
+
+describe("a pattern that would take seconds", function()
+  after_each(h.cleanup)
+
+  it("fails its request at once, also through methods of strings", function()
+    local origin = h.origin()
+    local gateway = h.gateway { routes = h.route_to(origin.port, "    filters: [ slow ]\n"), filters = { slow = [[
+local f = { api = 1 }
+function f.request(req)
+  local text = ("a"):rep(200)
+  if req:path() == "/method" then text:find(("a*"):rep(20) .. "b") end
+  if req:path() == "/function" then string.gsub(text, (".-"):rep(12) .. "b", "") end
+end
+return f
+]] } }
+    local client = gateway:connect()
+    for _, path in ipairs { "/method", "/function" } do
+      assert.equal(500, client:get(path).status)
+      assert.equal(200, client:get("/").status)
+    end
+    assert.truthy(gateway:log():find("slow.lua:4: the pattern takes too much work on this subject", 1, true))
+  end)
+end)
