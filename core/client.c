@@ -161,6 +161,7 @@ void mg_client_exchange_done(struct mg_client *client, bool keep)
   client->exchange = NULL;
   client->served = true;
   client->head_tried = client->head_scanned = 0;
+  if (!client->in.len) mg_inflow_keep(&client->in); /* an idle connection holds no buffer */
   if (client->conn.closing) return;
   if (!keep || client->half_closed) {
     mg_client_linger(client);

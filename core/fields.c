@@ -12,6 +12,13 @@
  * llhttp refuses methods it does not know. Written once before main, then only copied. */
 static llhttp_t parser_at_first_line;
 
+/* A strict llhttp lets only tokens be names; a lax build of an old one does not. */
+#if LLHTTP_VERSION_MAJOR >= 9 || LLHTTP_STRICT_MODE
+enum { NAMES_ARE_TOKENS = 1 };
+#else
+enum { NAMES_ARE_TOKENS = 0 };
+#endif
+
 struct fields {
   struct mg_headers *headers;
   const char *start;
@@ -74,7 +81,7 @@ static int on_name(llhttp_t *parser, const char *at, size_t len)
   if (at + len >= fields->end) return 0; /* cut off */
   if (fields->name && take_empty_line(fields)) return -1;
   if (at != fields->cursor) return fail(fields, is_blank(*fields->cursor) ? MG_EFOLD : MG_EBADHEADER);
-  if (at[len] != ':' || !mg_token_ok(mg_str(at, len))) return fail(fields, MG_EBADHEADER);
+  if (!len || at[len] != ':' || !(NAMES_ARE_TOKENS || mg_token_ok(mg_str(at, len)))) return fail(fields, MG_EBADHEADER);
   if (len > UINT16_MAX) return fail(fields, MG_EHEADLARGE);
   fields->name = at;
   fields->name_len = len;

@@ -117,6 +117,11 @@ static int by_hash(const struct mg_group *group, uint64_t hash, const bool *usab
 
 int mg_group_choose(struct mg_group *group, struct mg_upstreams *upstreams, uint64_t hash, struct mg_tried *tried)
 {
+  if (group->count == 1) { /* nothing to weigh */
+    if (is_tried(tried, 0) || mg_target_is_down(group->members[0].target)) return -1;
+    tried->bits[0] = 1;
+    return 0;
+  }
   bool usable[MG_GROUP_TARGETS_MAX];
   unsigned usable_count = 0;
   uint64_t now = uv_now(upstreams->net->loop);

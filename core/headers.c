@@ -169,6 +169,15 @@ static bool is_named(const struct mg_header *line, struct mg_str name, enum mg_h
   return is_exact(id) || (line->name_len == name.len && mg_equal_nocase(line->name, name.ptr, name.len));
 }
 
+void mg_headers_move(struct mg_headers *list, const char *from, size_t len, const char *to)
+{
+  for (unsigned i = 0; i < list->count; i++) {
+    struct mg_header *line = &list->items[i];
+    line->name = mg_moved(line->name, from, len, to);
+    line->value = mg_moved(line->value, from, len, to);
+  }
+}
+
 const struct mg_header *mg_headers_next(const struct mg_headers *list, struct mg_str name, unsigned *from)
 {
   enum mg_header_id id = mg_header_id(name.ptr, name.len);

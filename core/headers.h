@@ -79,6 +79,9 @@ void mg_headers_init(struct mg_headers *list, struct mg_arena *arena);
 /** Appends a line; borrows name and value. 0, or MG_ENOMEM when the arena is full. */
 int mg_headers_push(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id);
 
+/** The list's text has been copied from `from` (len bytes) to `to`: lines point there now. */
+void mg_headers_move(struct mg_headers *list, const char *from, size_t len, const char *to);
+
 /** The first line of that name at or after index *from that is not gone; NULL if none. *from moves behind it. */
 const struct mg_header *mg_headers_next(const struct mg_headers *list, struct mg_str name, unsigned *from);
 

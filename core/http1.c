@@ -257,3 +257,15 @@ bool mg_head_complete(const char *bytes, size_t len, size_t *scanned)
   *scanned = len;
   return false;
 }
+
+int mg_request_head_keep(struct mg_request_head *head, const char *bytes, size_t len)
+{
+  const char *copy = mg_arena_copy(head->headers.arena, bytes, len);
+  if (!copy) return MG_ENOMEM;
+  mg_headers_move(&head->headers, bytes, len, copy);
+  head->method.ptr = mg_moved(head->method.ptr, bytes, len, copy);
+  head->target.ptr = mg_moved(head->target.ptr, bytes, len, copy);
+  head->authority.ptr = mg_moved(head->authority.ptr, bytes, len, copy);
+  head->host.ptr = mg_moved(head->host.ptr, bytes, len, copy);
+  return 0;
+}

@@ -80,6 +80,11 @@ int mg_request_head_parse(struct mg_request_head *head, const char *bytes, size_
 int mg_response_head_parse(struct mg_response_head *head, const char *bytes, size_t len, int method_id,
                            const struct mg_head_limits *limits);
 
+/** Copies what a parsed head points to (len bytes at bytes, as parsed) into the arena of its headers and lets it point there: the
+ * bytes may go afterwards. 0 or MG_ENOMEM. */
+int mg_request_head_keep(struct mg_request_head *head, const char *bytes, size_t len);
+int mg_response_head_keep(struct mg_response_head *head, const char *bytes, size_t len);
+
 /** Looks for the empty line that ends a head, so that a head arriving in pieces is parsed once it is whole.
  * *scanned (0 at first) says how far earlier calls looked. True when the end is there, or a bare LF, for which the
  * parser has its error. Parse a head on its first bytes, when this says true, and once len reaches head_bytes_max. */

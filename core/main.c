@@ -73,6 +73,12 @@ static int help_main(int argc, char **argv)
 int main(int argc, char **argv)
 {
   prctl(PR_SET_NAME, "moongate"); /* children are started from /proc/self/exe and would be called "exe" */
+#ifdef __x86_64__
+  if (!__builtin_cpu_supports("sse4.2")) {
+    fprintf(stderr, "moongate: this build needs a processor with SSE 4.2\n");
+    return MG_EXIT_FAILED;
+  }
+#endif
   if (argc < 2) {
     print_usage(stderr);
     return MG_EXIT_USAGE;

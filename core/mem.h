@@ -23,6 +23,12 @@ static inline struct mg_str mg_str(const char *ptr, size_t len)
   return (struct mg_str){ptr, len};
 }
 
+/** Where text that pointed into len bytes at `from` is in their copy at `to`; text from elsewhere stays. */
+static inline const char *mg_moved(const char *text, const char *from, size_t len, const char *to)
+{
+  return (uintptr_t)text - (uintptr_t)from <= len ? to + (text - from) : text;
+}
+
 static inline bool mg_str_equal(struct mg_str a, struct mg_str b)
 {
   return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0;

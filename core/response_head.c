@@ -106,3 +106,12 @@ int mg_response_head_parse(struct mg_response_head *head, const char *bytes, siz
   int err = check_fields(head, method_id);
   return err ? err : (int)(line_len + (size_t)taken);
 }
+
+int mg_response_head_keep(struct mg_response_head *head, const char *bytes, size_t len)
+{
+  const char *copy = mg_arena_copy(head->headers.arena, bytes, len);
+  if (!copy) return MG_ENOMEM;
+  mg_headers_move(&head->headers, bytes, len, copy);
+  head->reason.ptr = mg_moved(head->reason.ptr, bytes, len, copy);
+  return 0;
+}
