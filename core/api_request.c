@@ -38,7 +38,7 @@ int mg_request_has(struct mg_request *request, const char *name, size_t name_len
   return ex ? mg_api_line(&ex->request.headers, mg_str(name, name_len), 0) != NULL : MG_LUA_GONE;
 }
 
-static int add_edit(struct mg_exchange *ex, enum mg_edit_op op, struct mg_str name, struct mg_str value)
+int mg_api_add_edit(struct mg_exchange *ex, enum mg_edit_op op, struct mg_str name, struct mg_str value)
 {
   struct mg_edit *edit = mg_arena_alloc(&ex->arena, sizeof *edit + name.len + value.len);
   if (!edit) return MG_LUA_NOMEM;
@@ -69,7 +69,7 @@ static int edit_request(struct mg_request *request, enum mg_edit_op op, struct m
   int err = mg_api_check_line(name, value);
   if (err) return err;
   if (mg_header_id(name.ptr, name.len) == MG_H_HOST) return op == MG_EDIT_SET ? set_host(ex, value) : MG_LUA_FRAMING;
-  return add_edit(ex, op, name, value);
+  return mg_api_add_edit(ex, op, name, value);
 }
 
 int mg_request_set_header(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len)
@@ -138,7 +138,9 @@ int mg_request_set_path(struct mg_request *request, const char *path, size_t len
   if (ex->phase != MG_PHASE_REQUEST) return MG_LUA_PHASE;
   if (!len || path[0] != '/') return MG_LUA_TARGET;
   struct mg_str encoded = mg_path_encode(mg_str(path, len), &ex->arena);
+  struct mg_target_parts parts; /* what the client may not send must not come out of a rewriting either */
   if (!encoded.ptr) return MG_LUA_NOMEM;
+  if (mg_target_split(&parts, encoded, &ex->arena, false)) return MG_LUA_TARGET;
   ex->new_path = encoded;
   return MG_LUA_OK;
 }

@@ -78,6 +78,7 @@ static void free_exchange(struct mg_exchange *ex)
   MG_ASSERT(gateway->slots[slot] == ex && !ex->up);
   mg_timer_remove(&ex->sleep);
   mg_timer_remove(&ex->limit);
+  mg_exchange_drop_locals(ex);
   if (ex->waiting.L) mg_script_drop(&ex->generation->script, &ex->waiting);
   mg_inflow_free(&ex->up_in);
   mg_arena_reset(&ex->arena, ex->first, first_size());

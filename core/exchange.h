@@ -34,7 +34,7 @@ enum mg_phase { MG_PHASE_NONE, MG_PHASE_REQUEST, MG_PHASE_RESPONSE, MG_PHASE_LOG
 /** Who made the answer. */
 enum mg_source { MG_FROM_UPSTREAM, MG_FROM_FILTER, MG_FROM_GATEWAY };
 
-enum mg_edit_op { MG_EDIT_SET, MG_EDIT_ADD, MG_EDIT_REMOVE };
+enum mg_edit_op { MG_EDIT_SET, MG_EDIT_ADD, MG_EDIT_REMOVE, MG_EDIT_SET_COOKIE, MG_EDIT_REMOVE_COOKIE };
 
 /** A change to the request's headers, applied in order when the upstream head is written. */
 struct mg_edit {
@@ -113,6 +113,9 @@ struct mg_exchange {
   struct mg_str new_path, new_query, new_host; /* set by filters; ptr NULL: unchanged */
   struct mg_edit_mark mark;
   struct mg_attribute *attributes;
+  uint64_t body_bytes_max; /* of the request, set by a filter; 0: none */
+  int16_t wanted_member;   /* of the group, for the next try, plus 1; 0: the strategy decides */
+  bool has_locals;         /* filters keep values of this exchange in Lua */
 
   struct mg_acquire acquire;
   struct mg_upconn *up;
@@ -206,6 +209,8 @@ void mg_exchange_leave_upstream(struct mg_exchange *ex, bool reusable);
 /** exchange_script.c: decides OPAQUE predicate index: 1, 0, or MG_ESCRIPT. */
 int mg_exchange_ask(struct mg_exchange *ex, unsigned index);
 int mg_exchange_call(struct mg_exchange *ex, int ref, enum mg_phase phase);
+/** exchange_script.c: lets go of what filters keep of this exchange in Lua. */
+void mg_exchange_drop_locals(struct mg_exchange *ex);
 /** exchange_response.c: counts a finished exchange and runs its log filters. */
 void mg_exchange_account(struct mg_exchange *ex);
 /** exchange_tunnel.c: the connection has switched protocols; moves bytes both ways until an end. */

@@ -93,7 +93,14 @@ enum mg_next mg_step_open(struct mg_exchange *ex)
 
 static int decide_opaque(void *context, unsigned index)
 {
-  return mg_exchange_ask(context, index);
+  struct mg_exchange *ex = context;
+  const struct mg_predicate_subject subject = {.path = ex->target.path,
+                                               .query = ex->target.query,
+                                               .headers = &ex->request.headers,
+                                               .client = &ex->client_address,
+                                               .arena = &ex->arena};
+  int result = mg_predicates_decide(ex->generation->predicates, index, &subject);
+  return result == MG_EAGAIN_LATER ? mg_exchange_ask(ex, index) : result;
 }
 
 enum mg_next mg_step_route(struct mg_exchange *ex)
@@ -142,6 +149,7 @@ static void fall_back(struct mg_exchange *ex)
   ex->new_path = ex->mark.new_path;
   ex->new_query = ex->mark.new_query;
   ex->new_host = ex->mark.new_host;
+  ex->wanted_member = 0;
   ex->response_at = (int8_t)ex->depth;
   ex->step = MG_STEP_REQUEST;
 }

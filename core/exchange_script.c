@@ -10,6 +10,7 @@ static void enter(struct mg_exchange *ex, enum mg_phase phase)
 {
   struct mg_worker_cell *cell = ex->gateway->cell;
   ex->phase = (uint8_t)phase;
+  ex->gateway->over_budget = false;
   atomic_store_explicit(&cell->running_generation, ex->generation->number, memory_order_relaxed);
   atomic_store_explicit(&cell->running_route, (uint32_t)(ex->route + 1), memory_order_relaxed);
 }
@@ -34,7 +35,7 @@ static int report_failure(struct mg_exchange *ex)
          (int)id.len, id.ptr, (int)error->len, error->ptr);
   error->len = 0;
   mg_count(&ex->gateway->cell->count.script_errors, 1);
-  return MG_ESCRIPT;
+  return ex->gateway->over_budget && ex->phase != MG_PHASE_RESPONSE ? MG_EREGEX : MG_ESCRIPT;
 }
 
 /* Starts what a filter that yielded waits for. */
@@ -74,4 +75,20 @@ int mg_exchange_ask(struct mg_exchange *ex, unsigned index)
   if (result < 0) result = report_failure(ex);
   leave(ex);
   return result;
+}
+
+void mg_exchange_drop_locals(struct mg_exchange *ex)
+{
+  struct mg_generation *generation = ex->generation;
+  if (!ex->has_locals || !generation->release_ref) return;
+  ex->has_locals = false;
+  enter(ex, MG_PHASE_NONE);
+  struct mg_coroutine waiting = {0};
+  int result = mg_script_call(&generation->script, generation->release_ref, (double)ex->handle, &waiting,
+                              &ex->gateway->script_error);
+  if (result == MG_EAGAIN_LATER)
+    mg_script_drop(&generation->script, &waiting);
+  else if (result)
+    report_failure(ex);
+  leave(ex);
 }

@@ -2,6 +2,8 @@
  * Owns: nothing of its own.   May call: http1, forward, conn.   Never: choose a target, Lua.   Thread: the loop's. */
 #include "exchange.h"
 
+#include "cookie.h"
+
 enum { RATE_GRACE_MS = 5000 };
 
 /* Applies the filters' edits to a copy of the list: a repetition to another target starts from the client's lines again. */
@@ -20,8 +22,10 @@ int mg_exchange_edited_headers(struct mg_exchange *ex, struct mg_headers *out)
       err = mg_headers_set(out, edit->name, edit->value);
     else if (edit->op == MG_EDIT_ADD)
       err = mg_headers_push(out, edit->name, edit->value, mg_header_id(edit->name.ptr, edit->name.len));
-    else
+    else if (edit->op == MG_EDIT_REMOVE)
       mg_headers_remove(out, edit->name);
+    else
+      err = mg_cookie_set(out, edit->name, edit->op == MG_EDIT_SET_COOKIE ? &edit->value : NULL);
     if (err) return err;
   }
   return 0;
@@ -166,6 +170,7 @@ static int next_body_piece(struct mg_exchange *ex, struct mg_body_piece *piece)
   ex->request_done = piece->last;
   if (too_slow(ex)) return MG_EBODYSLOW;
   uint64_t most = ex->gateway->settings->entity_bytes_max;
+  if (ex->body_bytes_max && (!most || ex->body_bytes_max < most)) most = ex->body_bytes_max;
   return most && ex->request_body.body_size > most ? MG_EBODYLARGE : 0;
 }
 

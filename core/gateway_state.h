@@ -21,6 +21,7 @@ enum {
 
 struct mg_exchange;
 struct mg_client;
+struct mg_offload;
 
 struct mg_listener {
   uv_tcp_t handle;
@@ -35,6 +36,7 @@ struct mg_gateway {
   struct mg_worker_cell *cell;
   struct mg_watchdog watchdog;
   struct mg_upstreams upstreams;
+  struct mg_offload *offload;
   struct mg_generation *current;
   struct mg_generation *older; /* still running exchanges */
   struct mg_listener *listeners;
@@ -67,6 +69,7 @@ struct mg_gateway {
   uint16_t slot;
   uint16_t port; /* for X-Forwarded-Port */
   struct mg_buf script_error; /* scratch for messages */
+  bool over_budget; /* a regular expression took too long in the call into Lua that runs */
 };
 
 static inline void mg_count(_Atomic uint64_t *counter, int64_t by)

@@ -71,6 +71,13 @@ int mg_generation_target(struct mg_generation *generation, unsigned route, const
              : MG_EINTERNAL;
 }
 
+int mg_generation_predicate(struct mg_generation *generation, int test, const char *name, size_t name_len, const char *value,
+                            size_t value_len)
+{
+  if (!generation->predicates) generation->predicates = mg_predicates_new();
+  return mg_predicates_add(generation->predicates, test, mg_str(name, name_len), mg_str(value, value_len));
+}
+
 /* --- building -------------------------------------------------------------------------------------------------------------------- */
 
 /* The function in field name of the table at the top, as a registry reference; 0 for none. */
@@ -98,6 +105,7 @@ static int load(lua_State *L)
   luaL_checktype(L, -1, LUA_TTABLE);
   generation->opaque_ref = reference(L, "opaque");
   generation->stop_ref = reference(L, "stop");
+  generation->release_ref = reference(L, "release");
   for (unsigned i = 0; i < generation->plan_count; i++) {
     struct mg_plan *plan = &generation->plans[i];
     lua_rawgeti(L, -1, (int)i + 1);
@@ -197,5 +205,6 @@ void mg_generation_free(struct mg_generation **pointer)
   free(generation->plans);
   mg_buf_free(&generation->ids);
   if (generation->routes) mg_routes_free(&generation->routes);
+  mg_predicates_free(&generation->predicates);
   free(generation);
 }

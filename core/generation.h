@@ -4,6 +4,7 @@
  * has ended. */
 #pragma once
 
+#include "predicates.h"
 #include "routes.h"
 #include "script.h"
 #include "upstream.h"
@@ -30,7 +31,9 @@ struct mg_generation {
   struct mg_plan *plans; /* by route index */
   struct mg_buf ids;     /* of the plans, as lines */
   unsigned plan_count;
-  int opaque_ref;        /* decides OPAQUE predicates; 0 for none */
+  struct mg_predicates *predicates; /* the OPAQUE ones, by index */
+  int opaque_ref;        /* decides those of them that are functions; 0 for none */
+  int release_ref;       /* lets go of what filters keep of an exchange */
   int stop_ref;
   unsigned exchanges; /* that run on it */
   struct mg_generation *next; /* the gateway's older ones */

@@ -37,7 +37,7 @@ static pcre2_code *compile(const char *pattern, size_t len, bool whole, int *err
   return code;
 }
 
-struct mg_regex *mg_regex_new(const char *pattern, size_t len, bool whole, char *error, size_t error_size)
+struct mg_regex *mg_regex_new(const char *pattern, size_t len, int whole, char *error, size_t error_size)
 {
   int code = 0;
   PCRE2_SIZE at = 0;

@@ -6,7 +6,6 @@
  * Thread: built on one, used by one. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
 enum {
@@ -21,7 +20,7 @@ struct mg_regex;
 
 /** Compiles pattern (borrowed). whole: it must match a text from end to end. On failure NULL, with what is wrong and where in error
  * (of error_size bytes, always ended by a NUL). Ends with mg_regex_release. */
-struct mg_regex *mg_regex_new(const char *pattern, size_t len, bool whole, char *error, size_t error_size);
+struct mg_regex *mg_regex_new(const char *pattern, size_t len, int whole, char *error, size_t error_size);
 void mg_regex_release(struct mg_regex *regex); /* NULL is let pass */
 
 /** 1 if it matches text (a whole one) or is found in it at or after from; 0 if not; MG_EREGEX over budget. from is a byte offset at

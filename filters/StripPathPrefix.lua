@@ -1,4 +1,5 @@
 --- StripPathPrefix: drops the first segments of the path that goes upstream; with too few of them, "/" is left.
+-- It works on the path as the filters before it have left it.
 local filter = { api = 1, version = "1.0.0" }
 
 filter.schema = {
@@ -18,7 +19,7 @@ end
 
 
 function filter.request(req, conf)
-  local path = req:path()
+  local path = req:upstream_path()
   local at = rest_of(path, conf.parts)
   req:set_path(at and path:sub(at) or "/")
 end

@@ -142,13 +142,23 @@ local function with_place(config, file, message)
 end
 
 
+--- What filters reach while they are checked, and what tells whether a pattern compiles. Nothing outside of the
+-- executable, where there is no C to ask.
+local function builder_host()
+  local ok, compiler = pcall(require, "moongate.compile")
+  if not ok then return nil, nil end
+  return compiler.host(), require("moongate.regex").check
+end
+
+
 --- Loads and compiles everything.
 -- @return { config, settings, sources, digest, warnings }, or nil and a list of lines that say what is wrong
 function check.load(routes, server)
   local read, sources = bundle.recorder(read_any)
+  local host, check_regex = builder_host()
   local options = {
     read = read, getenv = os.getenv, search = search_templates(), list = list_folder, is_built_in = is_built_in,
-    progress = progress,
+    progress = progress, host = host, check_regex = check_regex,
   }
   local settings, server_lines = conf.load_server(server, options)
   if settings and moongate_load_limit then moongate_load_limit(settings["scripts.max_load_time"]) end

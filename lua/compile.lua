@@ -7,6 +7,8 @@
 
 local ffi = require "moongate.ffi"
 local handles = require "moongate.handles"
+local handles_edits = require "moongate.handles_edits"
+local regex = require "moongate.regex"
 
 local C = ffi.C
 local compile = {}
@@ -18,6 +20,13 @@ local STRATEGIES = { ROUND_ROBIN = 0, LEAST_REQUESTS = 1, CONSISTENT_HASH = 2 }
 local KINDS = {
   path = C.MG_MATCH_PATH, prefix = C.MG_MATCH_PREFIX, segments = C.MG_MATCH_SEGMENTS, host = C.MG_MATCH_HOST,
   method = C.MG_MATCH_METHOD, header = C.MG_MATCH_HEADER, has_header = C.MG_MATCH_HAS_HEADER, opaque = C.MG_MATCH_OPAQUE,
+}
+--- What C decides of the predicates that the literal table cannot hold; what is not here is a function.
+local TESTS = {
+  path_matches = C.MG_DECIDE_PATH_MATCHES, header_matches = C.MG_DECIDE_HEADER_MATCHES,
+  has_query = C.MG_DECIDE_HAS_QUERY, query = C.MG_DECIDE_QUERY, query_matches = C.MG_DECIDE_QUERY_MATCHES,
+  has_cookie = C.MG_DECIDE_HAS_COOKIE, cookie = C.MG_DECIDE_COOKIE, cookie_matches = C.MG_DECIDE_COOKIE_MATCHES,
+  client_in = C.MG_DECIDE_CLIENT_IN,
 }
 local COMBINES = { ["and"] = C.MG_MATCH_AND, ["or"] = C.MG_MATCH_OR, ["not"] = C.MG_MATCH_NOT }
 
@@ -211,11 +220,24 @@ end
 
 --- The function that decides predicates which C cannot: (number, index) → truth. Nil when there are none.
 local function opaque_function(config, functions)
-  if #(config.opaques or {}) == 0 then return nil end
   local tests = {}
-  for i, leaf in ipairs(config.opaques) do tests[i] = functions[leaf["function"]] end
+  for i, leaf in ipairs(config.opaques or {}) do
+    if leaf["function"] then tests[i] = functions[leaf["function"]] end
+  end
+  if next(tests) == nil then return nil end
   local request_type = ffi.typeof("struct mg_request *")
   return function(number, index) return tests[index + 1](ffi.cast(request_type, number)) end
+end
+
+
+--- Gives a generation its OPAQUE predicates, in the order of their index.
+local function add_predicates(generation, config)
+  for _, leaf in ipairs(config.opaques or {}) do
+    local test, name, value = TESTS[leaf.test] or C.MG_DECIDE_FUNCTION, leaf.name or "", leaf.value or ""
+    if C.mg_generation_predicate(generation, test, name, #name, value, #value) < 0 then
+      error(("predicate %s cannot be compiled"):format(leaf.predicate), 0)
+    end
+  end
 end
 
 
@@ -298,7 +320,7 @@ end
 
 
 --- What filters reach of the process.
-local function make_host()
+function compile.host()
   return {
     log = function(level, text) C.mg_script_log(handles.LEVELS[level] or 1, text, #text) end,
     strings = require "moongate.patterns",
@@ -308,6 +330,7 @@ local function make_host()
         if type(seconds) ~= "number" or seconds < 0 then error("moongate.sleep: seconds is a number from 0", 2) end
         coroutine.yield("sleep", seconds * 1000)
       end,
+      regex = regex.new,
     },
   }
 end
@@ -320,11 +343,12 @@ function compile.load(text, pointer)
   require("jit.opt").start("maxtrace=65000", "maxmcode=131072")
   local bundle = require "moongate.bundle"
   local parts = assert(bundle.parse(text))
-  local config, host = parts.config, make_host()
+  local config, host = parts.config, compile.host()
   require("moongate.sandbox").seal(host)
   local loader = bundle.loader(parts, host)
   local generation = ffi.cast("struct mg_generation *", pointer)
   C.mg_generation_routes(generation, build_routes(config))
+  add_predicates(generation, config)
   local functions = assert(loader:route_functions(config))
   local chains, started = build_chains(config, loader)
   local index_of = {}
@@ -336,6 +360,7 @@ function compile.load(text, pointer)
   end
   chains.opaque = opaque_function(config, functions)
   chains.stop = stop_function(started)
+  chains.release = handles_edits.release
   return chains
 end
 

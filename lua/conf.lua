@@ -39,7 +39,8 @@
 --        | { predicate = "PathPrefix", kind = "prefix", value = "/api" }
 --   kinds: path value · prefix value · segments value · host value (lower case) · method value · header name value ·
 --          has_header name · opaque index (0-based, as core/routes.h counts; config.opaques[index + 1] is the leaf with
---          what the predicate was given: ["function"] = n, or its parameters). Header names are lower case.
+--          what the predicate was given: ["function"] = n, or test = "path_matches" and its like (compile.lua has
+--          the list) with name and value). Header names are lower case.
 --   Host and Method with several values are an "or" of leaves, several keys in one map or items of a list an "and".
 --
 --   upstream = {
@@ -143,6 +144,7 @@ end
 --- Reads a routes file, YAML or Lua by its ending, and every filter that it names.
 -- @param options.read    path → bytes, or nil and why; sees every file that the configuration consists of
 -- @param options.getenv  name → text or nil, for ${NAME}
+-- @param options.check_regex  pattern → nil, or why it does not compile; nil: that is seen when it is used
 -- @param options.search  templates for LuaRocks trees; list, is_built_in, host, progress: see filter_loader.new
 -- @return { config, loader, warnings }, or nil and a list of lines that say everything that is wrong
 function conf.load_routes(path, options)
@@ -155,7 +157,7 @@ function conf.load_routes(path, options)
   local node = (is_script and read_script or read_yaml)(path, options, found, loader)
   if not node then return nil, found:lines() end
   refuse_clashes(loader, found)
-  local config = routes_conf.check(node, found, loader)
+  local config = routes_conf.check(node, found, loader, options.check_regex)
   if not config or found:any() then return nil, found:lines() end
   config.file, config.script = path, is_script and path or nil
   config.search, config.filter_files = loader.search, loader.files

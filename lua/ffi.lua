@@ -17,6 +17,7 @@ end
 return {
   C = C,
   cast = ffi.cast,
+  gc = ffi.gc,
   metatype = ffi.metatype,
   new = ffi.new,
   string = ffi.string,

@@ -19,7 +19,8 @@ local REASONS = {
   [C.MG_LUA_ANSWERED] = "respond was called before",
   [C.MG_LUA_STATUS] = "a status is a number from 200 to 599",
   [C.MG_LUA_FRAMING] = "the gateway alone sets this header",
-  [C.MG_LUA_TARGET] = "not a path, query or host that can be sent",
+  [C.MG_LUA_TARGET] = "not a path, query, host or target that can be sent",
+  [C.MG_LUA_REGEX] = "the regular expression took too long",
 }
 local SOURCES = { [C.MG_SOURCE_UPSTREAM] = "upstream", [C.MG_SOURCE_FILTER] = "filter", [C.MG_SOURCE_GATEWAY] = "gateway" }
 
@@ -409,4 +410,6 @@ ffi.metatype("struct mg_request", { __index = request, __metatable = false })
 ffi.metatype("struct mg_response", { __index = response, __metatable = false })
 ffi.metatype("struct mg_exchange", { __index = exchange, __metatable = false })
 
-return { request = request, response = response, exchange = exchange, LEVELS = LEVELS }
+return {
+  request = request, response = response, exchange = exchange, LEVELS = LEVELS, fail = fail, as_text = as_text,
+}

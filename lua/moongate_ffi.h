@@ -19,7 +19,8 @@ enum {
   MG_LUA_ANSWERED = -6, /* respond was called before */
   MG_LUA_STATUS = -7,   /* not a status from 200 to 599 */
   MG_LUA_FRAMING = -8,  /* a header that the gateway alone may set (Content-Length, Transfer-Encoding, Connection, ...) */
-  MG_LUA_TARGET = -9    /* not a path, query or host that can be sent */
+  MG_LUA_TARGET = -9,   /* not a path, query or host that can be sent */
+  MG_LUA_REGEX = -10    /* a regular expression took too long */
 };
 
 struct mg_request;
@@ -50,6 +51,35 @@ const char *mg_request_id(struct mg_request *request, int *len);
 int mg_request_respond(struct mg_request *request, int status, const char *body, size_t body_len);
 int mg_request_respond_header(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len);
 int mg_request_answered(struct mg_request *request);
+const char *mg_request_upstream_path(struct mg_request *request, int *len);
+int mg_request_edit_query(struct mg_request *request, int op, const char *name, size_t name_len, const char *value, size_t value_len);
+int mg_request_set_cookie(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len);
+int mg_request_remove_cookie(struct mg_request *request, const char *name, size_t name_len);
+int mg_request_limit_body(struct mg_request *request, double bytes_max);
+const char *mg_request_target(struct mg_request *request, unsigned nth, int *len);
+int mg_request_set_target(struct mg_request *request, unsigned nth);
+int mg_request_try(struct mg_request *request);
+int mg_exchange_keep_locals(struct mg_exchange *exchange, int more);
+
+enum { MG_QUERY_OP_SET, MG_QUERY_OP_ADD, MG_QUERY_OP_REMOVE };
+
+/* regular expressions, see core/regex.h; the *_matches and has_* answer 1 if the name is there and all its values pass */
+struct mg_regex;
+struct mg_regex *mg_regex_new(const char *pattern, size_t len, int whole, char *error, size_t error_size);
+void mg_regex_release(struct mg_regex *regex);
+int mg_regex_test(struct mg_regex *regex, const char *text, size_t len, size_t from);
+int mg_regex_group_start(const struct mg_regex *regex, unsigned group);
+int mg_regex_group_end(const struct mg_regex *regex, unsigned group);
+int mg_regex_group_count(const struct mg_regex *regex);
+int mg_regex_group_number(const struct mg_regex *regex, const char *name, size_t len);
+int mg_regex_replace(struct mg_regex *regex, const char *text, size_t len, const char *replacement, size_t replacement_len,
+                     const char **out, size_t *out_len);
+int mg_request_header_matches(struct mg_request *request, const char *name, size_t name_len, struct mg_regex *regex);
+int mg_request_query_matches(struct mg_request *request, const char *name, size_t name_len, struct mg_regex *regex);
+int mg_request_cookie_matches(struct mg_request *request, const char *name, size_t name_len, struct mg_regex *regex);
+int mg_request_has_query(struct mg_request *request, const char *name, size_t name_len);
+int mg_request_has_cookie(struct mg_request *request, const char *name, size_t name_len);
+void mg_script_over_budget(void);
 void mg_request_mark(struct mg_request *request);
 
 /* response side; reads and edits work on the answer as it stands */
@@ -109,6 +139,20 @@ enum {
 };
 enum { MG_MATCH_AND, MG_MATCH_OR, MG_MATCH_NOT };
 
+/* what an OPAQUE predicate is, see core/predicates.h */
+enum {
+  MG_DECIDE_FUNCTION,
+  MG_DECIDE_PATH_MATCHES,
+  MG_DECIDE_HEADER_MATCHES,
+  MG_DECIDE_HAS_QUERY,
+  MG_DECIDE_QUERY,
+  MG_DECIDE_QUERY_MATCHES,
+  MG_DECIDE_HAS_COOKIE,
+  MG_DECIDE_COOKIE,
+  MG_DECIDE_COOKIE_MATCHES,
+  MG_DECIDE_CLIENT_IN
+};
+
 struct mg_routes *mg_routes_new(void);
 void mg_routes_begin(struct mg_routes *routes, const char *id, size_t id_len);
 void mg_routes_literal(struct mg_routes *routes, int kind, const char *name, size_t name_len, const char *value, size_t value_len);
@@ -138,6 +182,8 @@ enum { MG_HASH_CLIENT, MG_HASH_HEADER, MG_HASH_COOKIE, MG_HASH_QUERY };
 void mg_generation_routes(struct mg_generation *generation, struct mg_routes *routes);
 int mg_generation_upstream(struct mg_generation *generation, unsigned route, const struct mg_upstream_options *options,
                            const char *hash_name, size_t hash_name_len);
+int mg_generation_predicate(struct mg_generation *generation, int test, const char *name, size_t name_len, const char *value,
+                            size_t value_len);
 int mg_generation_fallback(struct mg_generation *generation, unsigned route, unsigned fallback);
 int mg_generation_target(struct mg_generation *generation, unsigned route, const char *key, size_t key_len,
                          const char *authority, size_t authority_len, const char *path_prefix, size_t path_prefix_len, unsigned weight);

@@ -1,8 +1,10 @@
 --- predicates.lua - the conditions of a route: what they are called, what they take, what tree they become.
 --
 -- Owns: the list of predicates and the tree of a match (its form is described in conf.lua).
--- Pure. Literal predicates end up in the table that C walks; the others are opaque to it and decided in Lua.
+-- Pure. Literal predicates end up in the table that C walks. The others are opaque to it: regular expressions,
+-- parameters, cookies and networks are tested in C too, one by one; functions of a Lua file in Lua.
 
+local network = require "moongate.network"
 local schema = require "moongate.schema"
 local suggest = require "moongate.suggest"
 local tree = require "moongate.tree"
@@ -14,7 +16,9 @@ local NAME = {
   type = "string", required = true, pattern = "^[%w!#$%%&'*+%-.^_`|~]+$", accepted = "a name of letters, digits and -",
 }
 local VALUE = { type = "string", required = true, secret = true }
-local REGEXP = { type = "string", required = true, min = 1 }
+local REGEXP = { type = "regexp", required = true }
+local SECRET_REGEXP = { type = "regexp", required = true, secret = true }
+local PARAMETER = { type = "string", required = true, min = 1 }
 local METHOD = { type = "string", pattern = NAME.pattern, max = 32, accepted = "a method such as GET" }
 local HOST = {
   type = "string", min = 1, max = 255, accepted = "a host name without port, such as example.com or *.example.com",
@@ -37,15 +41,22 @@ local function any_of(predicate, kind, values)
 end
 
 
-local function opaque(...)
-  local keys = {}
-  for _, pair in ipairs { ... } do keys[pair[1]] = pair[2] end
-  return { keys = keys, opaque = true }
+--- A predicate that is tested in C one by one. words: for the route table, with the name and the value in its places.
+local function tested(test, keys, words, value_key)
+  return {
+    keys = keys, test = test, words = words,
+    literal = keys.value and { value = "value" } or nil,
+    tree = function(conf)
+      local name = conf.name
+      if test == "header_matches" then name = name:lower() end
+      return { kind = "opaque", test = test, name = name, value = conf[value_key or "value"] }
+    end,
+  }
 end
 
 
 --- keys: what the predicate takes. tree(conf): what it becomes. literal: for look-alike warnings, "path", "host" or
--- "value" by key. opaque: decided by a regular expression or by what only Lua can read; not offered yet.
+-- "value" by key.
 local PREDICATES = {
   Path = {
     keys = { path = PATH },
@@ -79,28 +90,21 @@ local PREDICATES = {
     keys = { name = NAME },
     tree = function(conf) return { predicate = "HasRequestHeader", kind = "has_header", name = conf.name:lower() } end,
   },
-  MatchPath = opaque { "regexp", REGEXP },
-  MatchRequestHeader = opaque({ "name", NAME }, { "regexp", REGEXP }),
-  QueryParameter = opaque({ "name", "string" }, { "value", VALUE }),
-  HasQueryParameter = opaque { "name", "string" },
-  MatchQueryParameter = opaque({ "name", "string" }, { "regexp", REGEXP }),
-  Cookie = opaque({ "name", NAME }, { "value", VALUE }),
-  HasCookie = opaque { "name", NAME },
-  MatchCookie = opaque({ "name", NAME }, { "regexp", REGEXP }),
-  RemoteAddr = opaque { "source", "string" },
+  MatchPath = tested("path_matches", { regexp = REGEXP }, "path matches %s", "regexp"),
+  MatchRequestHeader = tested("header_matches", { name = NAME, regexp = SECRET_REGEXP }, "header %s matches ******",
+    "regexp"),
+  QueryParameter = tested("query", { name = PARAMETER, value = VALUE }, "parameter %s is ******"),
+  HasQueryParameter = tested("has_query", { name = PARAMETER }, "parameter %s is there"),
+  MatchQueryParameter = tested("query_matches", { name = PARAMETER, regexp = SECRET_REGEXP },
+    "parameter %s matches ******", "regexp"),
+  Cookie = tested("cookie", { name = NAME, value = VALUE }, "cookie %s is ******"),
+  HasCookie = tested("has_cookie", { name = NAME }, "cookie %s is there"),
+  MatchCookie = tested("cookie_matches", { name = NAME, regexp = SECRET_REGEXP }, "cookie %s matches ******", "regexp"),
+  RemoteAddr = tested("client_in", { source = { type = "string", required = true, check = network.check } },
+    "client is in %s", "source"),
 }
 
 local OPERATORS = { "and", "not", "or" }
-
-
-local function available()
-  local names = {}
-  for name, predicate in pairs(PREDICATES) do
-    if not predicate.opaque then names[#names + 1] = name end
-  end
-  table.sort(names)
-  return names
-end
 
 
 local REGULAR = { "^%^", "%$$", "%.%*", "%.%+", "%[[^%]]+%]", "\\[dwsDWSb]", "%([^)]*|[^)]*%)", "{%d+,?%d*}" }
@@ -109,6 +113,7 @@ local TEMPLATES = { "%*", "{[%a_][%w_]*}" }
 
 --- The part of a literal that looks as if a pattern was meant, or nil.
 local function look_alike(text, sort)
+  if sort == "host" and text:find("^%[[%x:.]+%]$") then return nil end -- an IPv6 address
   for _, pattern in ipairs(REGULAR) do
     local found = text:match(pattern)
     if found then return found end
@@ -137,21 +142,25 @@ end
 
 
 local function refuse_unknown(context, node, path, name)
-  local known = available()
-  if PREDICATES[name] then
-    context.faults:add(node, path,
-      ("predicate %s is not available yet; available: %s"):format(name, table.concat(known, ", ")))
-    return
-  end
+  local known = suggest.names(PREDICATES)
   for _, operator in ipairs(OPERATORS) do known[#known + 1] = operator end
   context.faults:add(node, path,
     ("unknown predicate %s%s; available: %s"):format(name, suggest.hint(name, known), table.concat(known, ", ")))
 end
 
 
+--- Gives a leaf that the literal table cannot hold its number in the configuration's list of them.
+local function numbered(context, name, leaf)
+  local opaques = context.opaques
+  leaf.predicate, leaf.index = name, #opaques
+  opaques[#opaques + 1] = leaf
+  return leaf
+end
+
+
 local function check_predicate(context, name, node, path, place)
   local predicate = PREDICATES[name]
-  if not predicate or predicate.opaque then return refuse_unknown(context, place, path, name) end
+  if not predicate then return refuse_unknown(context, place, path, name) end
   local before = #context.faults.list
   local outer = context.place
   context.place = place
@@ -159,7 +168,8 @@ local function check_predicate(context, name, node, path, place)
   context.place = outer
   if not conf or #context.faults.list > before then return nil end
   warn_look_alikes(context, predicate, name, node, path)
-  return predicate.tree(conf)
+  local leaf = predicate.tree(conf)
+  return predicate.test and numbered(context, name, leaf) or leaf
 end
 
 
@@ -220,10 +230,8 @@ end
 
 --- A function of a Lua file is a predicate that C cannot see through.
 local function function_leaf(context, node)
-  local opaques = context.opaques
-  local leaf = { predicate = "<function>", kind = "opaque", index = #opaques }
+  local leaf = numbered(context, "<function>", { kind = "opaque" })
   leaf["function"] = context.add_function(node)
-  opaques[#opaques + 1] = leaf
   return leaf
 end
 
@@ -261,7 +269,10 @@ local WORDS = {
   method = function(leaf) return "method is " .. leaf.value end,
   header = function(leaf) return ("header %s is ******"):format(leaf.name) end,
   has_header = function(leaf) return "header " .. leaf.name .. " is there" end,
-  opaque = function(leaf) return leaf.predicate == "<function>" and "a function says so" or leaf.predicate end,
+  opaque = function(leaf)
+    local predicate = PREDICATES[leaf.predicate]
+    return predicate and predicate.words:format(leaf.name or leaf.value) or "a function says so"
+  end,
 }
 
 

@@ -400,10 +400,12 @@ end
 
 --- Checks a routes file.
 -- @param node its tree; @param faults where everything wrong is added; @param loader for the filters it names
+-- @param check_regex pattern → nil, or why it does not compile; or nil
 -- @return the canonical configuration without what concerns files (conf.lua adds that); nil when there are faults
-function routes_conf.check(node, faults, loader)
+function routes_conf.check(node, faults, loader, check_regex)
   local functions = {}
-  local context = { faults = faults, loader = loader, opaques = {}, reported = {}, place = node }
+  local context = { faults = faults, loader = loader, opaques = {}, reported = {}, place = node,
+    check_regex = check_regex }
   function context.add_function(fn)
     functions[#functions + 1] = fn.where
     return #functions

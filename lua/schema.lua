@@ -3,7 +3,7 @@
 -- Owns: the schema words and their meaning. The same words describe routes.yaml, server.yaml and a filter's options.
 -- Pure. Every fault is added to a list, so that one run names them all.
 --
---   type         string integer number boolean duration size enum header_name header_value array map object any
+--   type         string integer number boolean duration size enum header_name header_value regexp array map object any
 --   required     true: must be there       default   the value when it is not (written as in YAML: "30s")
 --   items        array: schema of an item; map: schema of a value           keys   object: name → schema
 --   enum         list of the accepted values
@@ -16,6 +16,7 @@
 -- read = function(context, node, path) → value (in place of a type); accepted = text in place of the standard sentence;
 -- none = true (the word none means 0).
 
+local regex_syntax = require "moongate.regex_syntax"
 local suggest = require "moongate.suggest"
 local tree = require "moongate.tree"
 local units = require "moongate.units"
@@ -38,6 +39,7 @@ local ACCEPTED = {
   any = "any value",
   header_name = "a header name (letters, digits and !#$%&'*+-.^_`|~)",
   header_value = "text without control characters",
+  regexp = "a regular expression (PCRE2)",
 }
 
 local WORDS = {
@@ -112,6 +114,14 @@ function scalars.header_value(node)
 end
 
 
+--- Whether it compiles is asked where there is something to compile it with: context.check_regex(pattern) → why not.
+function scalars.regexp(node, _, context)
+  local why = regex_syntax.foreign(node.text) or context.check_regex and context.check_regex(node.text)
+  if why then return nil, (" (%s)"):format(why) end
+  return node.text
+end
+
+
 function scalars.integer(node, spec)
   local digits = node.text:match("^[-+]?(%d+)$")
   if not digits or (#digits > 1 and digits:byte() == 48) then return nil end
@@ -171,7 +181,7 @@ local function check_scalar(context, node, spec, path)
   if spec.none and node.text == "none" then
     value = 0
   else
-    value, hint = scalars[spec.type](node, spec)
+    value, hint = scalars[spec.type](node, spec, context)
   end
   if value ~= nil and spec.enum then value, hint = enumerated(spec, value) end
   if value == nil then schema.refuse(context, node, spec, path, hint) end

@@ -4,6 +4,7 @@
 -- defaults these must equal (spec/lua/server_conf_spec.lua compares them).
 -- Pure.
 
+local network = require "moongate.network"
 local schema = require "moongate.schema"
 local tree = require "moongate.tree"
 
@@ -54,53 +55,6 @@ end
 local function refuse_http2(value)
   if value then return nil, "http.enable_http2: true is not supported yet; accepted: false" end
   return value
-end
-
-
-local function is_ipv4(text)
-  local parts = 0
-  for part in (text .. "."):gmatch("([^.]*)%.") do
-    parts = parts + 1
-    local leading_zero = #part > 1 and part:byte() == 48
-    if not part:find("^%d%d?%d?$") or leading_zero or tonumber(part, 10) > 255 then return false end
-  end
-  return parts == 4
-end
-
-
---- The number of 16-bit groups in one side of an IPv6 address, or nil when it is malformed.
-local function groups_of(text, last)
-  if text == "" then return 0 end
-  local groups = 0
-  local rest = text
-  local v4 = last and text:match("([^:]*)$")
-  if v4 and v4:find(".", 1, true) then
-    if not is_ipv4(v4) then return nil end
-    groups, rest = 2, text:sub(1, -#v4 - 2)
-    if rest == "" then return groups end
-  end
-  for group in (rest .. ":"):gmatch("([^:]*):") do
-    if not group:find("^%x%x?%x?%x?$") then return nil end
-    groups = groups + 1
-  end
-  return groups
-end
-
-
-local function is_ipv6(text)
-  local head, tail = text:match("^(.-)::(.*)$")
-  if not head then return groups_of(text, true) == 8 end
-  local before, after = groups_of(head, false), groups_of(tail, true)
-  return before ~= nil and after ~= nil and before + after < 8
-end
-
-
-local function check_network(value)
-  local address, prefix = value:match("^([^/]+)/(%d%d?%d?)$")
-  address = address or value
-  local bits = (is_ipv4(address) and 32) or (address:find(":", 1, true) and is_ipv6(address) and 128)
-  if bits and (not prefix or tonumber(prefix, 10) <= bits) then return value end
-  return nil, ('found "%s", accepted: an address or a network such as 10.0.0.0/8 or fd00::/8'):format(value)
 end
 
 
@@ -205,7 +159,7 @@ local SECTIONS = {
     max_header_size = size("32kb", "1kb", "1mb"),
     max_header_count = count(100, 1, 1000),
     max_entity_size = { type = "size", min = "1kb", default = "none", none = true },
-    trusted_proxies = { type = "array", items = { type = "string", check = check_network }, max = 64, default = {} },
+    trusted_proxies = { type = "array", items = { type = "string", check = network.check }, max = 64, default = {} },
   },
   proxy = {
     max_connections_per_target = count(4096),

@@ -19,6 +19,11 @@ local function leaf(predicate, kind, value, name)
   return { predicate = predicate, kind = kind, value = value, name = name }
 end
 
+-- A leaf of the list of those that C tests one by one, the first in it.
+local function tested(predicate, test, value, name)
+  return { predicate = predicate, kind = "opaque", test = test, value = value, name = name, index = 0 }
+end
+
 local PATH = leaf("Path", "path", "/x")
 
 -- { match in YAML, tree, words }
@@ -35,6 +40,21 @@ local TREES = {
     "header x-key is ******" },
   { "[ { HasRequestHeader: { name: X-Key } } ]", leaf("HasRequestHeader", "has_header", nil, "x-key"),
     "header x-key is there" },
+  { "[ { MatchPath: { regexp: '/a|/b' } } ]", tested("MatchPath", "path_matches", "/a|/b"), "path matches /a|/b" },
+  { "[ { MatchRequestHeader: { name: X-Key, regexp: 'v[12]' } } ]",
+    tested("MatchRequestHeader", "header_matches", "v[12]", "x-key"), "header x-key matches ******" },
+  { "[ { QueryParameter: { name: Key, value: v1 } } ]", tested("QueryParameter", "query", "v1", "Key"),
+    "parameter Key is ******" },
+  { "[ { HasQueryParameter: { name: a b } } ]", tested("HasQueryParameter", "has_query", nil, "a b"),
+    "parameter a b is there" },
+  { "[ { MatchQueryParameter: { name: a, regexp: '%d' } } ]",
+    tested("MatchQueryParameter", "query_matches", "%d", "a"), "parameter a matches ******" },
+  { "[ { Cookie: { name: Key, value: v1 } } ]", tested("Cookie", "cookie", "v1", "Key"), "cookie Key is ******" },
+  { "[ { HasCookie: { name: a } } ]", tested("HasCookie", "has_cookie", nil, "a"), "cookie a is there" },
+  { "[ { MatchCookie: { name: a, regexp: b } } ]", tested("MatchCookie", "cookie_matches", "b", "a"),
+    "cookie a matches ******" },
+  { "[ { RemoteAddr: { source: 'fd00::/8' } } ]", tested("RemoteAddr", "client_in", "fd00::/8"),
+    "client is in fd00::/8" },
   { "[ { Path: { path: /x } }, { Host: { hosts: [ h ] } } ]", { op = "and", PATH, leaf("Host", "host", "h") },
     "path is /x and host is h" },
   { "{ Path: { path: /x }, Host: { hosts: [ h ] } }", { op = "and", PATH, leaf("Host", "host", "h") },
@@ -55,9 +75,15 @@ local REFUSED = {
   { "[ { Path: {} } ]", "routes[0].match[0].Path.path: is required" },
   { "[ { Path: { pth: /x } } ]", "unknown option pth (did you mean path?)" },
   { "[ Path ]", "Path takes options: write Path: { ... }" },
-  { "[ { Paht: { path: /x } } ]", "unknown predicate Paht (did you mean Path?); available: HasRequestHeader" },
+  { "[ { Paht: { path: /x } } ]", "unknown predicate Paht (did you mean Path?); available: Cookie, HasCookie" },
   { "[ { ro: [ { Path: { path: /x } } ] } ]", "unknown predicate ro (did you mean or?)" },
-  { "[ { MatchPath: { regexp: x } } ]", "predicate MatchPath is not available yet" },
+  { "[ { MatchPath: { regexp: [ a, b ] } } ]", "MatchPath.regexp: found a list, accepted: a regular expression" },
+  { "[ { MatchPath: { regexp: '[a-z&&[^b]]' } } ]", "accepted: a regular expression (PCRE2) (intersection of classes" },
+  { "[ { MatchCookie: { name: a, regexp: '\\p{javaLowerCase}' } } ]", "\\p{javaLowerCase} is Java's; write \\p{Ll})" },
+  { "[ { QueryParameter: { name: '', value: a } } ]", "QueryParameter.name: found \"\", accepted: text of at least 1" },
+  { "[ { Cookie: { name: 'a b', value: c } } ]", 'Cookie.name: found "a b", accepted: a name of letters' },
+  { "[ { RemoteAddr: { source: 10.0.0.0/33 } } ]",
+    'RemoteAddr.source: found "10.0.0.0/33", accepted: an address or a network' },
   { "[ { Host: { hosts: [] } } ]", "found a list, accepted: a list of at least 1 items" },
   { "[ { Host: { hosts: 'h:80' } } ]", 'found "h:80", accepted: a host name without port' },
   { "[ { Host: { hosts: 'a.*.b' } } ]", "accepted: a host name without port" },
@@ -89,6 +115,13 @@ describe("predicates", function()
     end)
   end
 
+  it("number those that C tests one by one, in file order", function()
+    local match, loaded = tree_of("[ { HasCookie: { name: a } }, { not: { HasCookie: { name: b } } } ]")
+    assert.equal(0, match[1].index)
+    assert.equal(1, match[2][1].index)
+    assert.same({ match[1], match[2][1] }, loaded.config.opaques)
+  end)
+
   it("never show the value that a header is compared with in a fault", function()
     local lines = support.faults(route_with("[ { RequestHeader: { name: a, value: [ hunter2 ] } } ]"))
     assert.is_nil(lines:find("hunter2", 1, true))
@@ -110,7 +143,7 @@ describe("predicates", function()
   end)
 
   it("do not warn about ordinary literals", function()
-    for _, match in ipairs { "[ { Path: { path: /a.b/c-d_e~f } } ]", "[ { Host: { hosts: [ '*.example.com' ] } } ]",
+    for _, match in ipairs { "[ { Path: { path: /a.b/c-d_e~f } } ]", "[ { Host: { hosts: [ '*.example.com', '[::1]' ] } } ]",
       "[ { RequestHeader: { name: a, value: 'x=1; y=$2 (z)' } } ]" } do
       local _, loaded = tree_of(match)
       assert.same({}, loaded.warnings)
