@@ -3,6 +3,7 @@
  *   "moongate-bundle 1\n"  then per section  "<name> <length>\n" <length bytes> "\n"  and at the end  "end 0\n\n"
  *
  * Sections, in this order: `settings` (key=value lines), `targets` (one "key" per line: host:port or unix:/path),
+ * `states` (what filters share, see states.h),
  * `routes` (one id per line, in match order), `health` (the active checks, see health.h), `overview` (JSON for people,
  * secrets masked), `digest` (64 hexadecimal digits: the route table's), `config` (canonical configuration, JSON), then any number of
  * `source <path>` sections (the word, a blank, the path; the bytes of each Lua file that was read).

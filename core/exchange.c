@@ -79,7 +79,7 @@ static void free_exchange(struct mg_exchange *ex)
   mg_timer_remove(&ex->sleep);
   mg_timer_remove(&ex->limit);
   mg_exchange_drop_locals(ex);
-  if (ex->waiting.L) mg_script_drop(&ex->generation->script, &ex->waiting);
+  mg_exchange_stop_waiting(ex);
   mg_inflow_free(&ex->up_in);
   mg_arena_reset(&ex->arena, ex->first, first_size());
   gateway->slots[slot] = NULL;
@@ -129,6 +129,7 @@ enum mg_next mg_exchange_fail(struct mg_exchange *ex, int err)
   int status = mg_err_status(err);
   if (!status) return mg_exchange_break(ex, err);
   ex->err = err;
+  mg_exchange_stop_waiting(ex);
   mg_exchange_leave_upstream(ex, false);
   ex->source = MG_FROM_GATEWAY;
   ex->answered = true;
@@ -154,6 +155,7 @@ enum mg_next mg_exchange_break(struct mg_exchange *ex, int err)
 {
   ex->err = err;
   ex->close = true;
+  mg_exchange_stop_waiting(ex);
   mg_exchange_leave_upstream(ex, false);
   if (ex->client) {
     if (ex->head_sent && ex->body_out == MG_OUT_CLOSE && !ex->response_done)

@@ -7,6 +7,7 @@
 #include "client.h"
 #include "forward.h"
 #include "http1.h"
+#include "offload.h"
 #include "target.h"
 
 enum { MG_FALLBACKS_MAX = 7 };
@@ -52,6 +53,14 @@ struct mg_edit_mark {
 struct mg_attribute {
   struct mg_attribute *next;
   struct mg_str name, value; /* in the arena */
+};
+
+/** What a limiter or breaker has to know of an exchange when its answer is there. */
+struct mg_note {
+  struct mg_note *next;
+  const void *owner;
+  uint64_t value;
+  bool open; /* a breaker still waits for the outcome */
 };
 
 enum mg_up_state { MG_UP_NONE, MG_UP_ACQUIRING, MG_UP_READY, MG_UP_SENT };
@@ -113,6 +122,7 @@ struct mg_exchange {
   struct mg_str new_path, new_query, new_host; /* set by filters; ptr NULL: unchanged */
   struct mg_edit_mark mark;
   struct mg_attribute *attributes;
+  struct mg_note *notes;
   uint64_t body_bytes_max; /* of the request, set by a filter; 0: none */
   int16_t wanted_member;   /* of the group, for the next try, plus 1; 0: the strategy decides */
   bool has_locals;         /* filters keep values of this exchange in Lua */
@@ -139,6 +149,9 @@ struct mg_exchange {
 
   struct mg_coroutine waiting; /* a filter that yielded */
   struct mg_timer sleep;
+  struct mg_job *job; /* that it waits for, or has prepared */
+  bool job_started;
+  int job_result;
   struct mg_timer limit; /* the time for the whole exchange, or for getting a connection */
   char id_text[27];
 
@@ -211,6 +224,8 @@ int mg_exchange_ask(struct mg_exchange *ex, unsigned index);
 int mg_exchange_call(struct mg_exchange *ex, int ref, enum mg_phase phase);
 /** exchange_script.c: lets go of what filters keep of this exchange in Lua. */
 void mg_exchange_drop_locals(struct mg_exchange *ex);
+/** exchange_script.c: drops a filter that waits: the exchange goes another way. */
+void mg_exchange_stop_waiting(struct mg_exchange *ex);
 /** exchange_response.c: counts a finished exchange and runs its log filters. */
 void mg_exchange_account(struct mg_exchange *ex);
 /** exchange_tunnel.c: the connection has switched protocols; moves bytes both ways until an end. */

@@ -6,6 +6,8 @@
 
 #include "log.h"
 
+enum { OFFLOAD_WAIT_MS = 250 }; /* for a place on the pool */
+
 static void enter(struct mg_exchange *ex, enum mg_phase phase)
 {
   struct mg_worker_cell *cell = ex->gateway->cell;
@@ -38,24 +40,40 @@ static int report_failure(struct mg_exchange *ex)
   return ex->gateway->over_budget && ex->phase != MG_PHASE_RESPONSE ? MG_EREGEX : MG_ESCRIPT;
 }
 
+void mg_exchange_stop_waiting(struct mg_exchange *ex)
+{
+  mg_timer_off(&ex->sleep);
+  struct mg_job *job = ex->job;
+  ex->job = NULL; /* when it is done, it finds that nobody waits */
+  if (job && !ex->job_started) job->done(job, MG_EOVERLOAD);
+  ex->job_started = false;
+  if (ex->waiting.L) mg_script_drop(&ex->generation->script, &ex->waiting);
+}
+
 /* Starts what a filter that yielded waits for. */
 static int begin_waiting(struct mg_exchange *ex)
 {
   double milliseconds;
-  if (ex->phase == MG_PHASE_LOG || !mg_coroutine_sleeps(&ex->waiting, &milliseconds)) {
-    mg_script_drop(&ex->generation->script, &ex->waiting);
-    mg_buf_printf(&ex->gateway->script_error, "a filter may not wait here");
-    return report_failure(ex);
+  enum mg_wait wait = ex->phase == MG_PHASE_LOG ? MG_WAIT_NOTHING : mg_coroutine_waits(&ex->waiting, &milliseconds);
+  if (wait == MG_WAIT_SLEEP) {
+    mg_timer_set(&ex->gateway->net.wheel, &ex->sleep, milliseconds < 1 ? 1 : (uint64_t)milliseconds);
+    return MG_EAGAIN_LATER;
   }
-  mg_timer_set(&ex->gateway->net.wheel, &ex->sleep, milliseconds < 1 ? 1 : (uint64_t)milliseconds);
-  return MG_EAGAIN_LATER;
+  if (wait == MG_WAIT_JOB && ex->job) {
+    ex->job_started = true;
+    mg_offload_start(ex->gateway->offload, ex->job, OFFLOAD_WAIT_MS);
+    return MG_EAGAIN_LATER;
+  }
+  mg_exchange_stop_waiting(ex);
+  mg_buf_printf(&ex->gateway->script_error, "a filter may not wait here");
+  return report_failure(ex);
 }
 
 int mg_exchange_call(struct mg_exchange *ex, int ref, enum mg_phase phase)
 {
   struct mg_script *script = &ex->generation->script;
   struct mg_buf *error = &ex->gateway->script_error;
-  if (ex->waiting.L && ex->sleep.deadline_ms) return MG_EAGAIN_LATER; /* something else woke the exchange */
+  if (ex->waiting.L && (ex->sleep.deadline_ms || ex->job)) return MG_EAGAIN_LATER; /* something else woke the exchange */
   enter(ex, phase);
   int result = ex->waiting.L ? mg_script_resume(script, &ex->waiting, error)
                              : mg_script_call(script, ref, (double)ex->handle, &ex->waiting, error);

@@ -15,6 +15,7 @@
 #include "client.h"
 #include "exchange.h"
 #include "log.h"
+#include "processors.h"
 
 enum { EXCHANGES_KEPT = 1024, CHUNKS_KEPT = 64, CLIENTS_KEPT = 1024, FIRST_REQUEST_MS = 1000 };
 
@@ -142,6 +143,7 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
   mg_net_open(&gateway->net, loop);
   mg_upstreams_open(&gateway->upstreams, &gateway->net, shm, gateway->cell);
   gateway->upstreams.idle_ttl_ms = settings->pool_ttl_ms;
+  gateway->offload = mg_offload_open(loop, &gateway->net.wheel, (unsigned)share(mg_processors(), settings->workers));
   gateway->upstreams.workers = (unsigned)settings->workers;
   gateway->upstreams.connections_max = (unsigned)share(settings->target_connections_max, settings->workers);
   gateway->upstreams.queue_max = (unsigned)share(settings->target_queue_max, settings->workers);
@@ -310,5 +312,6 @@ void mg_gateway_close(struct mg_gateway **pointer)
   mg_watchdog_close(&gateway->watchdog);
   mg_timer_remove(&gateway->clock);
   mg_api_bind(NULL);
+  mg_offload_close(&gateway->offload);
   mg_net_close(&gateway->net, on_net_closed);
 }

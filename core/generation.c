@@ -16,6 +16,7 @@
 
 #include "bundle.h"
 #include "gateway.h"
+#include "guard.h"
 #include "log.h"
 
 /* --- called by lua/compile.lua while it builds ----------------------------------------------------------------------------------- */
@@ -203,6 +204,7 @@ void mg_generation_free(struct mg_generation **pointer)
   mg_script_close(&generation->script);
   for (unsigned i = 0; i < generation->plan_count; i++) mg_group_free(&generation->plans[i].group);
   free(generation->plans);
+  mg_guards_free(&generation->guards);
   mg_buf_free(&generation->ids);
   if (generation->routes) mg_routes_free(&generation->routes);
   mg_predicates_free(&generation->predicates);

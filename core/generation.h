@@ -9,6 +9,8 @@
 #include "script.h"
 #include "upstream.h"
 
+struct mg_guard;
+
 /** What a route does. Script references are 0 where the phase has nothing to run. */
 struct mg_plan {
   struct mg_str id;       /* the route's; lives as long as the generation */
@@ -35,6 +37,7 @@ struct mg_generation {
   int opaque_ref;        /* decides those of them that are functions; 0 for none */
   int release_ref;       /* lets go of what filters keep of an exchange */
   int stop_ref;
+  struct mg_guard *guards; /* limiters and breakers of its filters */
   unsigned exchanges; /* that run on it */
   struct mg_generation *next; /* the gateway's older ones */
 };

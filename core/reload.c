@@ -1,6 +1,6 @@
 /* reload.c - the steps of a generation change.
- * Owns: the bundle in force and the one on its way, the running builder, waiting clients, a timer.
- * May call: mem, log, build, bundle, control (answers), resolve, workers, libuv.
+ * Owns: the bundle in force and the one on its way, the running builder, waiting askers, a timer.
+ * May call: mem, log, build, bundle, resolve, states, workers, libuv.
  * Never: change what runs before every worker has built what follows.   Thread: the loop thread.   Ends: mg_reload_close(). */
 #include "reload.h"
 
@@ -12,6 +12,7 @@
 
 #include "bundle.h"
 #include "log.h"
+#include "states.h"
 
 enum {
   NAMES_WAIT_MS = 3000,
@@ -256,7 +257,24 @@ static void on_names_known(void *context)
   on_room_look(&reload->timer);
 }
 
-/* --- NAMES: targets have their cells and, where possible, addresses */
+/* --- NAMES: what filters share has its room, targets have their cells and, where possible, addresses */
+
+/* True if no worker has any generation but the current one. */
+static bool runs_alone(const struct mg_reload *reload)
+{
+  for (unsigned i = 0; i < mg_workers_count(reload->workers); i++) {
+    struct mg_worker_facts facts = mg_workers_facts(reload->workers, i);
+    if (facts.generation != reload->current.number || facts.live > 1) return false;
+  }
+  return true;
+}
+
+static int want_states(struct mg_reload *reload, struct mg_buf *error)
+{
+  struct mg_str current = mg_bundle_section(text_of(&reload->current.bundle), MG_STR("states"));
+  struct mg_str next = mg_bundle_section(text_of(&reload->next.bundle), MG_STR("states"));
+  return mg_states_want(mg_workers_shm(reload->workers), current, next, runs_alone(reload), error);
+}
 
 static void take_candidate(struct mg_reload *reload, struct mg_buf *bundle)
 {
@@ -265,7 +283,8 @@ static void take_candidate(struct mg_reload *reload, struct mg_buf *bundle)
   reload->next.bundle = *bundle;
   *bundle = (struct mg_buf){0};
   struct mg_str targets = mg_bundle_section(text_of(&reload->next.bundle), MG_STR("targets"));
-  if (mg_resolver_want(reload->resolver, targets, NAMES_WAIT_MS, on_names_known, reload, &error) != 0)
+  if (want_states(reload, &error) != 0 ||
+      mg_resolver_want(reload->resolver, targets, NAMES_WAIT_MS, on_names_known, reload, &error) != 0)
     refuse(reload, text_of(&error));
   mg_buf_free(&error);
 }

@@ -241,13 +241,15 @@ int mg_script_ask(struct mg_script *script, int ref, double argument, unsigned i
   return MG_ESCRIPT;
 }
 
-bool mg_coroutine_sleeps(const struct mg_coroutine *waiting, double *milliseconds)
+enum mg_wait mg_coroutine_waits(const struct mg_coroutine *waiting, double *milliseconds)
 {
   lua_State *L = waiting->L;
-  const char *what = lua_gettop(L) == 2 ? lua_tostring(L, 1) : NULL;
-  if (!what || strcmp(what, "sleep") != 0 || !lua_isnumber(L, 2)) return false;
+  const char *what = lua_gettop(L) >= 1 ? lua_tostring(L, 1) : NULL;
+  if (!what) return MG_WAIT_NOTHING;
+  if (strcmp(what, "job") == 0) return MG_WAIT_JOB;
+  if (strcmp(what, "sleep") != 0 || !lua_isnumber(L, 2)) return MG_WAIT_NOTHING;
   *milliseconds = lua_tonumber(L, 2);
-  return *milliseconds >= 0 && *milliseconds < 86400e3;
+  return *milliseconds >= 0 && *milliseconds < 86400e3 ? MG_WAIT_SLEEP : MG_WAIT_NOTHING;
 }
 
 void mg_script_drop(struct mg_script *script, struct mg_coroutine *waiting)

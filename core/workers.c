@@ -363,6 +363,11 @@ struct mg_worker_facts mg_workers_facts(const struct mg_workers *workers, unsign
                                   .generation = slot->generation,
                                   .live = slot->live,
                                   .deaths = slot->deaths};
+struct mg_shm *mg_workers_shm(const struct mg_workers *workers)
+{
+  return workers->shm;
+}
+
 }
 
 void mg_workers_shoot(struct mg_workers *workers, unsigned index, const char *why)

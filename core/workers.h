@@ -45,6 +45,9 @@ void mg_workers_broadcast(struct mg_workers *workers, enum mg_frame_type type, u
 
 unsigned mg_workers_count(const struct mg_workers *workers);
 struct mg_worker_facts mg_workers_facts(const struct mg_workers *workers, unsigned slot);
+/** The shared memory, for who prepares what workers will look for. */
+struct mg_shm *mg_workers_shm(const struct mg_workers *workers);
+
 
 /** Ends the process in slot with SIGKILL and says why in the log; it is replaced as any that dies. */
 void mg_workers_shoot(struct mg_workers *workers, unsigned slot, const char *why);

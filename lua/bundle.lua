@@ -139,13 +139,15 @@ end
 
 
 --- Puts a bundle together.
--- @param parts.settings flat settings; parts.config canonical configuration; parts.digest 64 hexadecimal digits of the
+-- @param parts.settings flat settings; parts.states what filters share (guards.lua);
+--   parts.config canonical configuration; parts.digest 64 hexadecimal digits of the
 --   route table; parts.sources path → bytes of every Lua file that was read; parts.schema_of see overview.describe
 function bundle.emit(parts)
   local out = {
     MAGIC,
     section("settings", setting_lines(parts.settings)),
     section("targets", target_lines(parts.config)),
+    section("states", parts.states),
     section("routes", route_lines(parts.config)),
     section("health", health_lines(parts.config)),
     section("overview", bundle.encode_config(overview.describe(parts.config, parts.schema_of))),

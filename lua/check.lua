@@ -173,7 +173,8 @@ function check.load(routes, server)
   local warnings = server_lines
   for _, line in ipairs(loaded.warnings) do warnings[#warnings + 1] = line end
   return {
-    config = loaded.config, settings = settings, sources = sources, digest = compiled.digest, warnings = warnings,
+    config = loaded.config, settings = settings, sources = sources, digest = compiled.digest,
+    states = compiled.states, warnings = warnings,
     schema_of = function(filter)
       local module = loaded.loader:module(filter)
       return module and module.schema or {}

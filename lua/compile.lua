@@ -6,6 +6,7 @@
 -- Never: read a file, keep state between loads.
 
 local ffi = require "moongate.ffi"
+local guards = require "moongate.guards"
 local handles = require "moongate.handles"
 local handles_edits = require "moongate.handles_edits"
 local regex = require "moongate.regex"
@@ -80,15 +81,18 @@ end
 -- Filters ---------------------------------------------------------------------------------------------------------
 
 
---- Runs a filter's init. @return the entry { module, conf, state, on_error, place }
-local function start_filter(filter, loader)
+--- Runs a filter's init. @param scope the id of its route, or "<global>"
+-- @return the entry { module, conf, state, on_error, place }
+local function start_filter(filter, loader, scope)
   local module, why = loader:module(filter)
   local place = filter.path or filter.name
   if not module then error(("%s: %s"):format(place, why), 0) end
   local entry = { module = module, conf = filter.conf or {}, on_error = filter.on_error, place = place }
   if module.init then
     if moongate_progress then moongate_progress(("init of filter %s (%s)"):format(filter.name, place)) end
+    loader.host.guards:enter(scope, filter.name)
     local ok, state = pcall(module.init, entry.conf)
+    loader.host.guards:leave()
     if not ok then error(("%s: init of filter %s failed: %s"):format(place, filter.name, tostring(state)), 0) end
     entry.state = state
   end
@@ -96,9 +100,9 @@ local function start_filter(filter, loader)
 end
 
 
-local function start_filters(list, loader)
+local function start_filters(list, loader, scope)
   local entries = {}
-  for i, filter in ipairs(list or {}) do entries[i] = start_filter(filter, loader) end
+  for i, filter in ipairs(list or {}) do entries[i] = start_filter(filter, loader, scope) end
   return entries
 end
 
@@ -301,7 +305,8 @@ end
 
 
 --- Proves in the builder that a configuration compiles and its filters start.
--- @return { digest = "64 hexadecimal digits" of the route table }; or nil and why
+-- @param loader with the host of compile.host()
+-- @return { digest = "64 hexadecimal digits" of the route table, states = what its filters share }; or nil and why
 function compile.build(config, loader)
   local ok, result = pcall(function()
     local routes = build_routes(config)
@@ -312,7 +317,7 @@ function compile.build(config, loader)
     local _, started = build_chains(config, loader)
     opaque_function(config, functions)
     stop_function(started)()
-    return { digest = digest }
+    return { digest = digest, states = loader.host.guards:text() }
   end)
   if not ok then return nil, tostring(result) end
   return result
@@ -320,8 +325,11 @@ end
 
 
 --- What filters reach of the process.
-function compile.host()
+-- @param generation the struct mg_generation that is built; nil in the builder
+function compile.host(generation)
+  local made = guards.new(generation)
   return {
+    guards = made,
     log = function(level, text) C.mg_script_log(handles.LEVELS[level] or 1, text, #text) end,
     strings = require "moongate.patterns",
     moongate = {
@@ -331,6 +339,8 @@ function compile.host()
         coroutine.yield("sleep", seconds * 1000)
       end,
       regex = regex.new,
+      limiter = made:maker("limiter"),
+      breaker = made:maker("breaker"),
     },
   }
 end

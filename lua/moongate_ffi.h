@@ -20,7 +20,8 @@ enum {
   MG_LUA_STATUS = -7,   /* not a status from 200 to 599 */
   MG_LUA_FRAMING = -8,  /* a header that the gateway alone may set (Content-Length, Transfer-Encoding, Connection, ...) */
   MG_LUA_TARGET = -9,   /* not a path, query or host that can be sent */
-  MG_LUA_REGEX = -10    /* a regular expression took too long */
+  MG_LUA_REGEX = -10,   /* a regular expression took too long */
+  MG_LUA_BUSY = -11     /* too much else is on the threads */
 };
 
 struct mg_request;
@@ -117,6 +118,22 @@ enum {
   MG_NUMBER_TRIES
 };
 
+/* work on another thread: the call prepares it, then the filter yields "job" and asks for the result, 1 or 0, or MG_LUA_BUSY. */
+int mg_request_check_password(struct mg_request *request, const char *password, size_t password_len, const char *hash,
+                              size_t hash_len);
+int mg_request_job_result(struct mg_request *request);
+
+/* limiters and breakers: shared by all workers, made for a generation. In the options durations are milliseconds.
+ * take_token: the seconds to wait for a token, 0 when one was taken; enter: 1, or 0 while the breaker refuses. */
+struct mg_limiter;
+struct mg_breaker;
+enum { MG_KEY_CLIENT, MG_KEY_HEADER, MG_KEY_COOKIE, MG_KEY_QUERY, MG_KEY_ATTRIBUTE };
+
+double mg_request_take_token(struct mg_request *request, struct mg_limiter *limiter, int source, const char *name, size_t name_len);
+int mg_response_show_tokens(struct mg_response *response, struct mg_limiter *limiter);
+int mg_request_enter(struct mg_request *request, struct mg_breaker *breaker);
+int mg_exchange_report(struct mg_exchange *exchange, struct mg_breaker *breaker);
+
 /* Lua patterns within a budget (core/pattern.h): 1 found, 0 not, below zero why there is no answer */
 enum { MG_PATTERN_NUMBERS = 67 };
 int mg_pattern_plain(const char *pattern, size_t len);
@@ -161,6 +178,29 @@ void mg_routes_end(struct mg_routes *routes);
 int mg_routes_seal(struct mg_routes *routes);
 void mg_routes_release(struct mg_routes *routes);
 void mg_routes_digest(const struct mg_routes *routes, char out[65]);
+
+struct mg_limiter_options {
+  double capacity;
+  double refill_tokens;
+  double period_ms;
+  double ttl_ms;
+  unsigned buckets;
+  unsigned ipv6_prefix;
+};
+
+struct mg_breaker_options {
+  double cooldown_ms;
+  unsigned failures;
+};
+
+void mg_digest(const char *bytes, size_t len, char out[65]); /* SHA-256, hexadecimal */
+double mg_limiter_size(const struct mg_limiter_options *options); /* in shared memory; 0: nobody can count so fast or so far */
+double mg_breaker_size(void);
+/* The one of that name (64 digits; anything where no gateway runs), or NULL when the master has made none. */
+struct mg_limiter *mg_generation_limiter(struct mg_generation *generation, const char *name,
+                                         const struct mg_limiter_options *options);
+struct mg_breaker *mg_generation_breaker(struct mg_generation *generation, const char *name,
+                                         const struct mg_breaker_options *options);
 
 struct mg_upstream_options {
   int strategy; /* 0 ROUND_ROBIN, 1 LEAST_REQUESTS, 2 CONSISTENT_HASH */

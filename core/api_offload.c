@@ -1,0 +1,74 @@
+/* api_offload.c - what filters have done on another thread while their coroutine waits: passwords against hashes.
+ * Owns: a job from the call to its end.   May call: exchange, offload, libcrypt.   Never: call Lua.
+ * Thread: the loop's, but for what a job runs. */
+#include "api_private.h"
+
+#include <crypt.h>
+#include <openssl/crypto.h>
+#include <stdlib.h>
+
+#include "log.h"
+
+enum { HASH_BYTES_MAX = 128 };
+
+struct password_job {
+  struct mg_job job;
+  uint64_t handle; /* of the exchange, which may end before the job does */
+  bool matches;
+  char password[CRYPT_MAX_PASSPHRASE_SIZE];
+  char hash[HASH_BYTES_MAX];
+  struct crypt_data data;
+};
+
+/* The hash names its own method, cost and salt. */
+static void hash_password(struct mg_job *job)
+{
+  struct password_job *password = (struct password_job *)job;
+  size_t len = strlen(password->hash);
+  const char *got = crypt_r(password->password, password->hash, &password->data);
+  password->matches = got && strlen(got) == len && CRYPTO_memcmp(got, password->hash, len) == 0;
+}
+
+static void free_password(struct password_job *password)
+{
+  OPENSSL_cleanse(password, sizeof *password);
+  free(password);
+}
+
+static void on_hashed(struct mg_job *job, int err)
+{
+  struct password_job *password = (struct password_job *)job;
+  struct mg_exchange *ex = find((const void *)(uintptr_t)password->handle);
+  if (ex && ex->job == job) {
+    ex->job = NULL;
+    ex->job_started = false;
+    ex->job_result = err ? MG_LUA_BUSY : password->matches;
+  } else {
+    ex = NULL; /* ended, or it waits for something else by now */
+  }
+  free_password(password);
+  if (ex) mg_exchange_run(ex);
+}
+
+int mg_request_check_password(struct mg_request *request, const char *password, size_t password_len, const char *hash,
+                              size_t hash_len)
+{
+  struct mg_exchange *ex = find(request);
+  if (!ex) return MG_LUA_GONE;
+  if ((ex->phase != MG_PHASE_REQUEST && ex->phase != MG_PHASE_RESPONSE) || ex->job) return MG_LUA_PHASE;
+  if (password_len >= CRYPT_MAX_PASSPHRASE_SIZE || hash_len >= HASH_BYTES_MAX) return MG_LUA_VALUE;
+  if (memchr(password, '\0', password_len) || memchr(hash, '\0', hash_len)) return MG_LUA_VALUE;
+  struct password_job *job = mg_calloc(1, sizeof *job);
+  job->job = (struct mg_job){.run = hash_password, .done = on_hashed};
+  job->handle = ex->handle;
+  memcpy(job->password, password, password_len);
+  memcpy(job->hash, hash, hash_len);
+  ex->job = &job->job;
+  return MG_LUA_OK;
+}
+
+int mg_request_job_result(struct mg_request *request)
+{
+  struct mg_exchange *ex = find(request);
+  return ex ? ex->job_result : MG_LUA_GONE;
+}
