@@ -5,18 +5,6 @@
 
 #include "log.h"
 
-enum { COPY_WHOLE_MAX = 4096 };
-
-/* How many of the bytes at hand to copy for parsing: all of a usual read, else up to the end of the head. */
-static size_t head_bytes(const struct mg_inflow *in, const struct mg_settings *settings)
-{
-  if (in->len <= COPY_WHOLE_MAX) return in->len;
-  const char *end = memmem(in->at, in->len, "\r\n\r\n", 4);
-  size_t len = end ? (size_t)(end - in->at) + 4 : in->len;
-  size_t most = settings->head_bytes_max + 64; /* enough to see that it is too long */
-  return len < most ? len : most;
-}
-
 enum mg_next mg_step_head(struct mg_exchange *ex)
 {
   const struct mg_settings *settings = ex->gateway->settings;
@@ -24,15 +12,15 @@ enum mg_next mg_step_head(struct mg_exchange *ex)
   const struct mg_head_limits limits = {.line_bytes_max = (uint32_t)settings->line_bytes_max,
                                         .head_bytes_max = (uint32_t)settings->head_bytes_max,
                                         .header_count_max = (uint32_t)settings->header_count_max};
-  size_t len = head_bytes(in, settings);
-  char *copy = mg_arena_copy(&ex->arena, in->at, len);
-  if (!copy) return ex->close = true, mg_exchange_fail(ex, MG_ENOMEM);
-  int took = mg_request_head_parse(&ex->request, copy, len, &limits);
+  int took = mg_request_head_parse(&ex->request, in->at, in->len, &limits);
   if (took == 0) return MG_WAIT;
-  if (took < 0) {
+  /* A refused head is kept as far as it was read, for whoever logs it. */
+  int err = mg_request_head_keep(&ex->request, in->at, took > 0 ? (size_t)took : in->len);
+  if (took < 0) err = took;
+  if (err) {
     ex->close = true; /* where the next request would begin is anybody's guess */
     ex->request_broken = true;
-    return mg_exchange_fail(ex, took);
+    return mg_exchange_fail(ex, err);
   }
   mg_inflow_take(in, (size_t)took);
   ex->raw_target = ex->request.target;
@@ -61,6 +49,8 @@ static int check(struct mg_exchange *ex)
   struct mg_str port;
   int err = mg_target_split(&ex->target, request->target, &ex->arena, settings->refuse_encoded_slash);
   if (err) return err;
+  /* OPTIONS * is about the server: routed as the root path, it goes on as it is (RFC 9112, 3.2.4). */
+  if (mg_str_equal(ex->target.path, MG_STR("*"))) ex->target.path = MG_STR("/");
   if (request->host.len) mg_authority_split(request->host, &ex->request_host, &port);
   mg_headers_init(&ex->request_trailers, &ex->arena);
   err = mg_body_start(&ex->request_body, request->framing, request->content_length, &ex->arena, &ex->request_trailers);

@@ -252,21 +252,12 @@ static int read_head(struct mg_exchange *ex)
   while (in->len) {
     if (!in->borrowed && in->len < ex->up_head_tried * 2 && !mg_head_complete(in->at, in->len, &ex->up_head_scanned))
       return MG_EAGAIN_LATER;
-    const char *end = memmem(in->at, in->len, "\r\n\r\n", 4);
-    size_t len = end ? (size_t)(end - in->at) + 4 : in->len;
-    if (len > MG_UPSTREAM_HEAD_BYTES_MAX + 4) len = MG_UPSTREAM_HEAD_BYTES_MAX + 4;
-    if (!end && len <= MG_UPSTREAM_HEAD_BYTES_MAX) { /* nothing is kept of a head that is not whole */
-      struct mg_response_head probe = {0};
-      mg_headers_init(&probe.headers, &ex->arena);
-      int err = mg_response_head_parse(&probe, in->at, in->len, ex->request.method_id, &limits);
-      ex->up_head_tried = in->len;
-      return err < 0 ? err : MG_EAGAIN_LATER;
-    }
-    char *copy = mg_arena_copy(&ex->arena, in->at, len);
-    if (!copy) return MG_ENOMEM;
     mg_headers_init(&ex->response.headers, &ex->arena);
-    int took = mg_response_head_parse(&ex->response, copy, len, ex->request.method_id, &limits);
-    if (took <= 0) return took ? took : MG_EUPBAD;
+    int took = mg_response_head_parse(&ex->response, in->at, in->len, ex->request.method_id, &limits);
+    ex->up_head_tried = in->len;
+    if (took < 0) return took;
+    if (took == 0) return MG_EAGAIN_LATER;
+    if (mg_response_head_keep(&ex->response, in->at, (size_t)took)) return MG_ENOMEM;
     mg_inflow_take(in, (size_t)took);
     ex->up_head_tried = ex->up_head_scanned = 0;
     if (ex->response.status >= 200 || ex->response.status == 101) {
