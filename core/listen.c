@@ -123,7 +123,13 @@ int mg_listen_open(struct sockaddr_storage *address, int backlog, struct mg_buf 
   return fd;
 }
 
-int mg_listen_reserve(struct sockaddr_storage *address, struct mg_buf *error)
+int mg_listen_alone(struct sockaddr_storage *address, struct mg_buf *error)
 {
-  return bind_socket(address, false, false, error);
+  int fd = bind_socket(address, true, false, error);
+  if (fd >= 0 && listen(fd, SOMAXCONN) != 0) {
+    explain(address, errno, error);
+    close(fd);
+    return -1;
+  }
+  return fd;
 }

@@ -20,8 +20,8 @@ int mg_listen_probe(const struct sockaddr_storage *address, struct mg_buf *error
  * that was picked is put into it. Returns the descriptor (close-on-exec, non-blocking) or -1. */
 int mg_listen_open(struct sockaddr_storage *address, int backlog, struct mg_buf *error);
 
-/** Binds without listening, so that nobody else takes the port. As mg_listen_open. */
-int mg_listen_reserve(struct sockaddr_storage *address, struct mg_buf *error);
+/** A listening socket that shares its port with nobody. As mg_listen_open. */
+int mg_listen_alone(struct sockaddr_storage *address, struct mg_buf *error);
 
 unsigned mg_listen_port(const struct sockaddr_storage *address);
 

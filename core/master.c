@@ -1,6 +1,7 @@
 /* master.c - start and stop order, signals, requests from the control socket.
  * Owns: everything of the master process.
- * May call: cli, processors, listen, shm, settings, build, control, resolve, watch, workers, reload, status, libuv.
+ * May call: cli, processors, listen, shm, settings, build, control, management, resolve, health, inventory, watch, workers,
+ * reload, status, libuv.
  * Never: hold a lua_State, serve a request, read a configuration file.
  * Thread: the loop thread. */
 #include "master.h"
@@ -16,8 +17,11 @@
 #include "bundle.h"
 #include "cli.h"
 #include "control.h"
+#include "health.h"
+#include "inventory.h"
 #include "listen.h"
 #include "log.h"
+#include "management.h"
 #include "processors.h"
 #include "reload.h"
 #include "resolve.h"
@@ -48,10 +52,12 @@ struct master {
   struct mg_workers *workers;
   struct mg_reload *reload;
   struct mg_control *control;
+  struct mg_management *management;
+  struct mg_health *health;
+  struct mg_inventory inventory;
   const char *early_trigger; /* a reload asked for before one was possible */
-  int management_fd;         /* bound, so that the port stays ours */
   char listening[MG_LISTEN_TEXT_SIZE];
-  char management[MG_LISTEN_TEXT_SIZE];
+  char management_text[MG_LISTEN_TEXT_SIZE];
   char control_path[MG_CONTROL_PATH_SIZE];
   bool management_picked;
 };
@@ -71,11 +77,12 @@ static void close_all(struct master *master, int exit_code)
   master->exit_code = exit_code;
   mg_watch_close(&master->watch);
   mg_build_cancel(&master->build);
+  mg_management_close(&master->management);
+  mg_health_close(&master->health);
   mg_reload_close(&master->reload);
   mg_workers_close(&master->workers);
   mg_resolver_close(&master->resolver);
   mg_control_close(&master->control);
-  if (master->management_fd >= 0) close(master->management_fd);
   for (int i = 0; i < SIGNALS; i++) uv_close((uv_handle_t *)&master->signals[i], NULL);
   uv_timer_start(&master->stop_timer, on_last_breath, LAST_BREATH_MS, 0);
   uv_unref((uv_handle_t *)&master->stop_timer);
@@ -119,10 +126,10 @@ static void drain(struct master *master, const char *why, int exit_code)
 
 /* --- what asks something of a running gateway */
 
-static void request_reload(struct master *master, const char *trigger, struct mg_control_client *client)
+static void request_reload(struct master *master, const char *trigger, const struct mg_reload_asker *asker)
 {
   if (master->reload)
-    mg_reload_request(master->reload, trigger, client);
+    mg_reload_request(master->reload, trigger, asker);
   else
     master->early_trigger = trigger;
 }
@@ -145,20 +152,42 @@ static void on_files_changed(void *context)
   request_reload(context, "file change", NULL);
 }
 
+static void fill_status(void *context, struct mg_status *status)
+{
+  const struct master *master = context;
+  *status = (struct mg_status){.listening = master->listening,
+                               .management = master->management_text,
+                               .control = master->control_path,
+                               .routes = master->options.routes,
+                               .started = master->started,
+                               .state = master->stage < STAGE_SERVING   ? MG_STATE_STARTING
+                                        : master->stage > STAGE_SERVING ? MG_STATE_STOPPING
+                                                                        : MG_STATE_SERVING,
+                               .reload = mg_reload_facts(master->reload),
+                               .workers = master->workers,
+                               .shm = &master->shm,
+                               .health = master->health,
+                               .inventory = &master->inventory};
+}
+
 static void answer_status(struct master *master, struct mg_control_client *client, bool json)
 {
   struct mg_buf page = {0};
-  struct mg_status status = {.listening = master->listening,
-                             .management = master->management[0] ? master->management : NULL,
-                             .control = master->control_path,
-                             .routes = master->options.routes,
-                             .started = master->started,
-                             .reload = mg_reload_facts(master->reload),
-                             .workers = master->workers,
-                             .shm = &master->shm};
+  struct mg_status status;
+  fill_status(master, &status);
   (json ? mg_status_json : mg_status_text)(&status, &page);
   mg_control_answer(client, true, mg_str(page.ptr, page.len));
   mg_buf_free(&page);
+}
+
+static void on_management_reload(void *context, const struct mg_reload_asker *asker)
+{
+  request_reload(context, "POST /reload", asker);
+}
+
+static void answer_control(void *client, bool ok, struct mg_str text)
+{
+  mg_control_answer(client, ok, text);
 }
 
 static void on_request(void *context, struct mg_control_client *client, const char *line)
@@ -167,7 +196,7 @@ static void on_request(void *context, struct mg_control_client *client, const ch
   if (strcmp(line, "status") == 0 || strcmp(line, "status json") == 0) {
     answer_status(master, client, line[6] != '\0');
   } else if (strcmp(line, "reload") == 0) {
-    request_reload(master, "moongate reload", client);
+    request_reload(master, "moongate reload", &(struct mg_reload_asker){answer_control, client});
   } else if (strcmp(line, "stop") == 0) {
     mg_control_answer_open(client, true, MG_STR("stopped\n"));
     drain(master, "moongate stop", MG_EXIT_DONE);
@@ -203,6 +232,19 @@ static void on_worker_died(void *context, unsigned slot)
   mg_reload_on_died(master->reload, slot);
 }
 
+static void on_candidate(void *context, struct mg_str bundle)
+{
+  struct master *master = context;
+  mg_inventory_prepare(&master->shm, (unsigned)master->settings.workers, bundle);
+}
+
+static void on_in_force(void *context, struct mg_str bundle)
+{
+  struct master *master = context;
+  mg_inventory_read(&master->inventory, bundle);
+  mg_health_follow(master->health, mg_bundle_section(bundle, MG_STR("health")));
+}
+
 static void on_settled(void *context, bool ok)
 {
   struct master *master = context;
@@ -212,7 +254,7 @@ static void on_settled(void *context, bool ok)
     return;
   }
   master->stage = STAGE_SERVING;
-  if (master->management_picked) printf("management on %s\n", master->management);
+  if (master->management_picked) printf("management on %s\n", master->management_text);
   printf("listening on %s\n", master->listening);
   fflush(stdout);
 }
@@ -293,21 +335,23 @@ static int open_listeners(struct master *master, int listeners[MG_WORKERS_MAX], 
   return 0;
 }
 
-static int reserve_management(struct master *master, struct mg_buf *error)
+static int open_management(struct master *master, struct mg_buf *error)
 {
+  const struct mg_management_events events = {master, fill_status, on_management_reload};
   struct sockaddr_storage address;
   master->management_picked = master->settings.management_port == 0;
   if (mg_listen_address(&address, master->settings.management_host, (unsigned)master->settings.management_port,
                         error) != 0)
     return -1;
-  master->management_fd = mg_listen_reserve(&address, error);
-  if (master->management_fd < 0) {
+  int fd = mg_listen_alone(&address, error);
+  if (fd < 0) {
     mg_buf_printf(error, "; the management port is chosen with --management-port or management.port");
     return -1;
   }
   override_number(master, "management.port", mg_listen_port(&address));
-  mg_listen_text(&address, master->management);
-  return 0;
+  mg_listen_text(&address, master->management_text);
+  master->management = mg_management_open(&master->loop, fd, &master->settings, &events, error);
+  return master->management ? 0 : -1;
 }
 
 static int open_control(struct master *master, struct mg_buf *error)
@@ -333,12 +377,15 @@ static int start_workers(struct master *master, const int *listeners, struct mg_
                                            .state = on_worker_state,
                                            .died = on_worker_died,
                                            .gone = on_workers_gone};
+  const struct mg_reload_events reload_events = {
+      .context = master, .candidate = on_candidate, .in_force = on_in_force, .settled = on_settled};
+  master->health = mg_health_open(&master->loop, &master->shm);
   master->resolver = mg_resolver_open(&master->loop, &master->shm, master->settings.resolve_interval_ms);
   master->workers = mg_workers_new(&master->loop, &master->shm, &master->settings,
                                    mg_str(master->settings_text.ptr, master->settings_text.len), listeners,
                                    (unsigned)master->settings.workers, &events);
   master->reload = mg_reload_new(&master->loop, &master->options, &master->settings, master->resolver, master->workers,
-                                 on_settled, master);
+                                 &reload_events);
   int result = mg_workers_start(master->workers);
   if (result == 0) return 0;
   mg_buf_printf(error, "cannot start a worker: %s", uv_strerror(result));
@@ -362,7 +409,7 @@ static void on_first_built(void *context, struct mg_build_result *result)
     return;
   }
   /* from here on the listeners have an owner in any case */
-  if (open_control(master, &error) != 0 || reserve_management(master, &error) != 0 ||
+  if (open_control(master, &error) != 0 || open_management(master, &error) != 0 ||
       open_shared(master, &error) != 0) {
     for (unsigned i = 0; i < master->settings.workers; i++) close(listeners[i]);
     fail(master, &error);
@@ -404,13 +451,14 @@ static int run(struct master *master)
   int closed = uv_loop_close(&master->loop);
   if (closed != 0) mg_log(MG_LOG_ERROR, "handles are left open at the end: %s", uv_strerror(closed));
   if (master->shm.base) mg_shm_detach(&master->shm);
+  mg_inventory_free(&master->inventory);
   mg_buf_free(&master->settings_text);
   return closed == 0 ? master->exit_code : MG_EXIT_FAILED;
 }
 
 int mg_master_main(int argc, char **argv)
 {
-  struct master master = {.management_fd = -1, .started = time(NULL)};
+  struct master master = {.started = time(NULL)};
   int code = mg_cli_parse(&master.options, MG_OPTIONS_RUN, argc, argv);
   if (code == MG_EXIT_DONE) code = mg_cli_files(&master.options);
   if (code != MG_EXIT_DONE) return code;

@@ -19,14 +19,14 @@ enum {
   ROOM_WAIT_MS = 1000, /* for an old generation to end, before a reload is refused for it */
   ROOM_LOOK_MS = 50,
   RETRY_MS = 1000,
-  CLIENTS_MAX = 64
+  ASKERS_MAX = 128
 };
 
 /* IDLE -> BUILD -> NAMES -> ROOM -> READY -> SWITCH -> IDLE; a refusal leads from any of them to IDLE. */
 enum step { STEP_IDLE, STEP_BUILD, STEP_NAMES, STEP_ROOM, STEP_READY, STEP_SWITCH, STEP_STOPPED };
 
-struct clients {
-  struct mg_control_client *list[CLIENTS_MAX];
+struct askers {
+  struct mg_reload_asker list[ASKERS_MAX];
   unsigned count;
 };
 
@@ -41,8 +41,7 @@ struct mg_reload {
   const struct mg_settings *settings;
   struct mg_resolver *resolver;
   struct mg_workers *workers;
-  void (*settled)(void *context, bool ok);
-  void *context;
+  struct mg_reload_events events;
   enum step step;
   struct mg_build *build;
   struct candidate current, next;
@@ -51,7 +50,7 @@ struct mg_reload {
   bool ready[MG_WORKERS_MAX];
   const char *trigger;
   const char *trigger_waiting; /* asked for while an attempt runs */
-  struct clients asking, waiting;
+  struct askers asking, waiting;
   uv_timer_t timer; /* what it means depends on step; in IDLE: try again */
   uint64_t room_until_ms;
   struct mg_buf first_settings; /* of the first bundle: in force until the next start */
@@ -59,6 +58,7 @@ struct mg_reload {
   struct mg_buf outcome;
   time_t outcome_at;
   bool outcome_refused;
+  uint64_t done, refusals;
   bool retry; /* the refusal was for want of room and nobody waits for an answer: try again */
 };
 
@@ -69,10 +69,10 @@ static struct mg_str text_of(const struct mg_buf *buf)
 
 static void begin(struct mg_reload *reload, const char *trigger);
 
-static void answer_all(struct clients *clients, bool ok, struct mg_str text)
+static void answer_all(struct askers *askers, bool ok, struct mg_str text)
 {
-  for (unsigned i = 0; i < clients->count; i++) mg_control_answer(clients->list[i], ok, text);
-  clients->count = 0;
+  for (unsigned i = 0; i < askers->count; i++) askers->list[i].answer(askers->list[i].context, ok, text);
+  askers->count = 0;
 }
 
 static void start_waiting(struct mg_reload *reload)
@@ -99,10 +99,11 @@ static void settle(struct mg_reload *reload, bool ok)
   reload->step = STEP_IDLE;
   reload->outcome_at = time(NULL);
   reload->outcome_refused = !ok;
+  *(ok ? &reload->done : &reload->refusals) += 1;
   uv_timer_stop(&reload->timer);
   mg_buf_free(&reload->next.bundle);
   answer_all(&reload->asking, ok, text);
-  reload->settled(reload->context, ok);
+  reload->events.settled(reload->events.context, ok);
   if (reload->step == STEP_STOPPED) return;
   if (reload->trigger_waiting)
     start_waiting(reload);
@@ -165,6 +166,7 @@ static void switch_all(struct mg_reload *reload)
   reload->current = reload->next;
   reload->next = (struct candidate){0};
   mg_resolver_keep(reload->resolver, mg_bundle_section(text_of(&reload->current.bundle), MG_STR("targets")));
+  reload->events.in_force(reload->events.context, text_of(&reload->current.bundle));
   mg_workers_broadcast(reload->workers, MG_FRAME_SWITCH, reload->current.number, mg_str(NULL, 0));
 }
 
@@ -282,6 +284,7 @@ static void take_candidate(struct mg_reload *reload, struct mg_buf *bundle)
   reload->step = STEP_NAMES;
   reload->next.bundle = *bundle;
   *bundle = (struct mg_buf){0};
+  reload->events.candidate(reload->events.context, text_of(&reload->next.bundle));
   struct mg_str targets = mg_bundle_section(text_of(&reload->next.bundle), MG_STR("targets"));
   if (want_states(reload, &error) != 0 ||
       mg_resolver_want(reload->resolver, targets, NAMES_WAIT_MS, on_names_known, reload, &error) != 0)
@@ -381,7 +384,7 @@ void mg_reload_on_died(struct mg_reload *reload, unsigned slot)
 
 struct mg_reload *mg_reload_new(uv_loop_t *loop, const struct mg_options *options, const struct mg_settings *settings,
                                 struct mg_resolver *resolver, struct mg_workers *workers,
-                                void (*settled)(void *context, bool ok), void *context)
+                                const struct mg_reload_events *events)
 {
   struct mg_reload *reload = mg_calloc(1, sizeof *reload);
   *reload = (struct mg_reload){.loop = loop,
@@ -389,8 +392,7 @@ struct mg_reload *mg_reload_new(uv_loop_t *loop, const struct mg_options *option
                                .settings = settings,
                                .resolver = resolver,
                                .workers = workers,
-                               .settled = settled,
-                               .context = context,
+                               .events = *events,
                                .trigger = "start"};
   uv_timer_init(loop, &reload->timer);
   reload->timer.data = reload;
@@ -404,18 +406,18 @@ void mg_reload_first(struct mg_reload *reload, struct mg_buf *bundle)
   take_candidate(reload, bundle);
 }
 
-void mg_reload_request(struct mg_reload *reload, const char *trigger, struct mg_control_client *client)
+void mg_reload_request(struct mg_reload *reload, const char *trigger, const struct mg_reload_asker *asker)
 {
   bool idle = reload->step == STEP_IDLE;
-  struct clients *clients = idle ? &reload->asking : &reload->waiting;
-  if (reload->step == STEP_STOPPED || (client && clients->count == CLIENTS_MAX)) {
-    if (client)
-      mg_control_answer(client, false,
-                        reload->step == STEP_STOPPED ? MG_STR("the gateway is stopping\n")
-                                                     : MG_STR("too many requests wait for a reload\n"));
+  struct askers *askers = idle ? &reload->asking : &reload->waiting;
+  if (reload->step == STEP_STOPPED || (asker && askers->count == ASKERS_MAX)) {
+    if (asker)
+      asker->answer(asker->context, false,
+                    reload->step == STEP_STOPPED ? MG_STR("the gateway is stopping\n")
+                                                 : MG_STR("too many requests wait for a reload\n"));
     return;
   }
-  if (client) clients->list[clients->count++] = client;
+  if (asker) askers->list[askers->count++] = *asker;
   if (idle)
     begin(reload, trigger);
   else
@@ -427,7 +429,9 @@ struct mg_reload_facts mg_reload_facts(const struct mg_reload *reload)
   return (struct mg_reload_facts){.generation = reload->running_number,
                                   .at = reload->outcome_at,
                                   .refused = reload->outcome_refused,
-                                  .text = text_of(&reload->outcome)};
+                                  .text = text_of(&reload->outcome),
+                                  .done = reload->done,
+                                  .refusals = reload->refusals};
 }
 
 void mg_reload_stop(struct mg_reload *reload)

@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "build.h"
-#include "control.h"
 #include "resolve.h"
 #include "workers.h"
 
@@ -17,18 +16,34 @@ struct mg_reload_facts {
   time_t at;           /* of the last attempt; 0 when there was none after the start */
   bool refused;        /* the last attempt was */
   struct mg_str text;  /* its outcome in words; borrowed until the next attempt */
+  uint64_t done;       /* attempts since the start, the first included */
+  uint64_t refusals;
 };
 
-/** Borrows everything. settled(context, ok) is called after each attempt, the first one included. */
+/* What happens to configurations; context is given to each, bundles are lent. */
+struct mg_reload_events {
+  void *context;
+  void (*candidate)(void *context, struct mg_str bundle); /* before any worker gets it */
+  void (*in_force)(void *context, struct mg_str bundle);  /* every worker has built it and is told to switch */
+  void (*settled)(void *context, bool ok);                /* after each attempt, the first one included */
+};
+
+/** Who waits for the outcome of a reload: answer is called once, at once or later. */
+struct mg_reload_asker {
+  void (*answer)(void *context, bool ok, struct mg_str text);
+  void *context;
+};
+
+/** Borrows everything but events, which it copies. */
 struct mg_reload *mg_reload_new(uv_loop_t *loop, const struct mg_options *options, const struct mg_settings *settings,
                                 struct mg_resolver *resolver, struct mg_workers *workers,
-                                void (*settled)(void *context, bool ok), void *context);
+                                const struct mg_reload_events *events);
 
 /** Distributes the first bundle, which the master has built before it knew anything else; takes its bytes. */
 void mg_reload_first(struct mg_reload *reload, struct mg_buf *bundle);
 
-/** Asks for a reload; trigger ("SIGHUP") is static text for the log. client, if any, is answered with the outcome. */
-void mg_reload_request(struct mg_reload *reload, const char *trigger, struct mg_control_client *client);
+/** Asks for a reload; trigger ("SIGHUP") is static text for the log. asker, if any, is answered with the outcome. */
+void mg_reload_request(struct mg_reload *reload, const char *trigger, const struct mg_reload_asker *asker);
 
 /** What the workers say, to be passed on from mg_workers_events. */
 void mg_reload_on_born(struct mg_reload *reload, unsigned slot);

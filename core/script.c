@@ -7,22 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "embedded.h"
 #include "log.h"
-
-/* Made by the build: every file under lua/ and filters/, ended by a NULL name. */
-struct embedded {
-  const char *name;
-  const char *bytes;
-  uint64_t size;
-};
-extern const struct embedded mg_embedded_files[];
-
-struct mg_str mg_embedded(const char *name)
-{
-  for (const struct embedded *file = mg_embedded_files; file->name; file++)
-    if (strcmp(file->name, name) == 0) return mg_str(file->bytes, file->size);
-  return (struct mg_str){0};
-}
 
 /* Pushes the text of a file: from $MOONGATE_LUA_PATH/name where that is set, else the embedded one. Nil if there is none. */
 static int push_source(lua_State *L, const char *name)

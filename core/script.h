@@ -52,6 +52,3 @@ enum mg_wait mg_coroutine_waits(const struct mg_coroutine *waiting, double *mill
 void mg_script_drop(struct mg_script *script, struct mg_coroutine *waiting);
 
 void mg_script_close(struct mg_script *script);
-
-/** An embedded file ("lua/compile.lua", "filters/SetStatus.lua"), or ptr NULL. Static. */
-struct mg_str mg_embedded(const char *name);

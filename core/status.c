@@ -1,11 +1,13 @@
 /* status.c - a gateway's state put into words.
- * Owns: nothing.   May call: mem, err, shm, reload and workers (their facts).   Never: change anything.
+ * Owns: nothing.   May call: mem, json, err, shm, condition, reload and workers (their facts).   Never: change anything.
  * Thread: the loop thread. */
 #include "status.h"
 
 #include <unistd.h>
 
+#include "condition.h"
 #include "err.h"
+#include "json.h"
 
 enum { TIME_SIZE = 32 };
 
@@ -115,42 +117,20 @@ void mg_status_text(const struct mg_status *status, struct mg_buf *out)
                     mg_err_sentence(err_of_index(i)));
 }
 
-static void json_string(struct mg_str text, struct mg_buf *out)
-{
-  mg_buf_append(out, "\"", 1);
-  for (size_t i = 0; i < text.len; i++) {
-    unsigned char c = (unsigned char)text.ptr[i];
-    if (c == '"' || c == '\\')
-      mg_buf_printf(out, "\\%c", c);
-    else if (c < 0x20)
-      mg_buf_printf(out, "\\u%04x", c);
-    else
-      mg_buf_append(out, text.ptr + i, 1);
-  }
-  mg_buf_append(out, "\"", 1);
-}
-
-static void json_field(const char *name, const char *text, struct mg_buf *out)
-{
-  mg_buf_printf(out, "\"%s\":", name);
-  if (text)
-    json_string(mg_str(text, strlen(text)), out);
-  else
-    mg_buf_append(out, "null", 4);
-  mg_buf_append(out, ",", 1);
-}
-
 static void json_reload(const struct mg_reload_facts *reload, struct mg_buf *out)
 {
   char at[TIME_SIZE];
-  mg_buf_printf(out, "\"generation\":%llu,\"last_load\":", (unsigned long long)reload->generation);
+  mg_json_number(out, "generation", reload->generation);
+  mg_json_number(out, "loads_done", reload->done);
+  mg_json_number(out, "loads_refused", reload->refusals);
+  mg_buf_printf(out, "\"last_load\":");
   if (!reload->at) {
     mg_buf_append(out, "null,", 5);
     return;
   }
   format_time(reload->at, at);
   mg_buf_printf(out, "{\"at\":\"%s\",\"outcome\":\"%s\",\"text\":", at, reload->refused ? "refused" : "done");
-  json_string(without_line_end(reload->text), out);
+  mg_json_string(out, without_line_end(reload->text));
   mg_buf_append(out, "},", 2);
 }
 
@@ -160,8 +140,9 @@ static void json_worker(const struct mg_status *status, unsigned slot, struct mg
   const struct mg_worker_cell *cell = mg_shm_worker(status->shm, slot);
   mg_buf_printf(out, "%s{\"slot\":%u,\"pid\":%d,\"generation\":%llu,\"live_generations\":%u,\"deaths\":%u",
                 slot ? "," : "", slot, facts.pid, (unsigned long long)facts.generation, facts.live, facts.deaths);
-  mg_buf_printf(out, ",\"connections\":%llu,\"requests\":%llu}",
-                (unsigned long long)atomic_load(&cell->count.connections_active),
+  mg_buf_printf(out, ",\"keeps_dying\":%s,\"connections\":%llu,\"exchanges\":%llu,\"requests\":%llu}",
+                facts.keeps_dying ? "true" : "false", (unsigned long long)atomic_load(&cell->count.connections_active),
+                (unsigned long long)atomic_load(&cell->count.exchanges_active),
                 (unsigned long long)atomic_load(&cell->count.requests));
 }
 
@@ -187,16 +168,25 @@ static void json_totals(const struct mg_status *status, struct mg_buf *out)
 
 void mg_status_json(const struct mg_status *status, struct mg_buf *out)
 {
+  static const char *const states[] = {"starting", "serving", "stopping"};
+  struct mg_condition condition;
+  mg_condition_find(&condition, status);
   mg_buf_printf(out, "{\"version\":\"" MG_VERSION "\",\"pid\":%d,\"uptime_s\":%lld,", (int)getpid(),
                 (long long)(time(NULL) - status->started));
-  json_field("listening", status->listening, out);
-  json_field("management", status->management, out);
-  json_field("control", status->control, out);
-  json_field("routes", status->routes, out);
+  mg_json_number(out, "started_at", (uint64_t)status->started);
+  mg_json_field(out, "state", states[status->state]);
+  mg_condition_json(&condition, out);
+  mg_buf_append(out, ",", 1);
+  mg_json_field(out, "listening", status->listening);
+  mg_json_field(out, "management", status->management);
+  mg_json_field(out, "control", status->control);
+  mg_json_field(out, "routes", status->routes);
   json_reload(&status->reload, out);
   mg_buf_append(out, "\"workers\":[", 11);
   for (unsigned i = 0; i < mg_workers_count(status->workers); i++) json_worker(status, i, out);
   mg_buf_append(out, "],", 2);
   json_totals(status, out);
+  mg_buf_append(out, ",", 1);
+  mg_status_routes_json(status, out);
   mg_buf_append(out, "}\n", 2);
 }

@@ -1,12 +1,17 @@
-/* status.h - what `moongate status` shows, as text and as JSON. Pure but for reading shared memory. Thread: any. */
+/* status.h - what `moongate status` and /status.json show. Pure but for reading shared memory. Thread: the loop thread. */
 #pragma once
 
 #include <time.h>
 
+#include "health.h"
+#include "inventory.h"
 #include "mem.h"
 #include "reload.h"
 #include "shm.h"
 #include "workers.h"
+
+/* STARTING until every worker has the first generation; STOPPING from the moment a stop was asked for. */
+enum mg_state { MG_STATE_STARTING, MG_STATE_SERVING, MG_STATE_STOPPING };
 
 /** A running gateway as its master knows it. All borrowed for the call. */
 struct mg_status {
@@ -15,12 +20,18 @@ struct mg_status {
   const char *control;
   const char *routes;
   time_t started;
+  enum mg_state state;
   struct mg_reload_facts reload;
   const struct mg_workers *workers;
   const struct mg_shm *shm;
+  const struct mg_health *health;
+  const struct mg_inventory *inventory;
 };
 
 /** Appends a page for people. */
 void mg_status_text(const struct mg_status *status, struct mg_buf *out);
 /** Appends one JSON object and a line end. */
 void mg_status_json(const struct mg_status *status, struct mg_buf *out);
+
+/** status_routes.c: appends `"per_route":[...],"targets":[...],"configuration":{...}` without braces. */
+void mg_status_routes_json(const struct mg_status *status, struct mg_buf *out);

@@ -167,6 +167,13 @@ static void log_death(const struct process *process, int64_t code, int signal, s
          last_words);
 }
 
+/* The last DEATHS_MAX deaths all fell into the window. */
+static bool keeps_dying(const struct slot *slot, uint64_t now)
+{
+  uint64_t oldest = slot->recent[slot->deaths % DEATHS_MAX];
+  return oldest && now - oldest < DEATHS_WINDOW_MS;
+}
+
 static void schedule_replacement(struct mg_workers *workers, struct slot *slot, unsigned index)
 {
   uint64_t now = uv_now(workers->loop);
@@ -356,18 +363,19 @@ unsigned mg_workers_count(const struct mg_workers *workers)
   return workers->count;
 }
 
+struct mg_shm *mg_workers_shm(const struct mg_workers *workers)
+{
+  return workers->shm;
+}
+
 struct mg_worker_facts mg_workers_facts(const struct mg_workers *workers, unsigned index)
 {
   const struct slot *slot = &workers->slots[index];
   return (struct mg_worker_facts){.pid = slot->process ? slot->process->handle.pid : 0,
                                   .generation = slot->generation,
                                   .live = slot->live,
-                                  .deaths = slot->deaths};
-struct mg_shm *mg_workers_shm(const struct mg_workers *workers)
-{
-  return workers->shm;
-}
-
+                                  .deaths = slot->deaths,
+                                  .keeps_dying = keeps_dying(slot, uv_now(workers->loop))};
 }
 
 void mg_workers_shoot(struct mg_workers *workers, unsigned index, const char *why)

@@ -26,6 +26,7 @@ struct mg_worker_facts {
   uint64_t generation; /* new exchanges get it; 0: none yet */
   unsigned live;       /* generations */
   unsigned deaths;     /* since the start */
+  bool keeps_dying;    /* so often of late that its replacement is held back */
 };
 
 /** One slot per listener. Borrows loop, shm, settings (drain and stuck times) and settings_text (sent to each
@@ -44,10 +45,10 @@ void mg_workers_broadcast(struct mg_workers *workers, enum mg_frame_type type, u
                           struct mg_str payload);
 
 unsigned mg_workers_count(const struct mg_workers *workers);
-struct mg_worker_facts mg_workers_facts(const struct mg_workers *workers, unsigned slot);
 /** The shared memory, for who prepares what workers will look for. */
 struct mg_shm *mg_workers_shm(const struct mg_workers *workers);
 
+struct mg_worker_facts mg_workers_facts(const struct mg_workers *workers, unsigned slot);
 
 /** Ends the process in slot with SIGKILL and says why in the log; it is replaced as any that dies. */
 void mg_workers_shoot(struct mg_workers *workers, unsigned slot, const char *why);

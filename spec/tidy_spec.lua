@@ -10,7 +10,7 @@ local COLUMNS, FILE_LINES, HEADER_LINES, FUNCTION_LINES = 120, 500, 150, 70
 local LAYERS = {
   base = { nouns = { "err", "mem", "log", "json", "embedded" }, uses = {}, libraries = {} },
   http = {
-    nouns = { "headers", "fields", "http1", "body", "chunked", "response_head", "target", "address", "forward",
+    nouns = { "headers", "digest", "fields", "http1", "body", "chunked", "response_head", "target", "address", "forward",
       "routes", "route_index", "query", "cookie" },
     uses = { "base" }, libraries = { "llhttp.h", "openssl/evp.h" },
   },
@@ -24,7 +24,8 @@ local LAYERS = {
   -- What the master is made of: it never holds a lua_State.
   process = {
     nouns = { "frame", "channel", "cli", "listen", "resolve", "watch", "control", "command", "master", "workers",
-      "supervise", "reload", "status", "processors", "build" },
+      "supervise", "reload", "status", "condition", "inventory", "probe", "health", "metrics", "management",
+      "process", "processors", "build" },
     uses = { "base", "shared", "http", "process", "worker" }, libraries = { "uv.h" },
   },
   worker = { nouns = { "worker" }, uses = { "base", "shared", "http", "process", "top" }, libraries = { "uv.h" } },

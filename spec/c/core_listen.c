@@ -71,14 +71,14 @@ TEST(a_wildcard_meets_every_address_of_the_port)
   mg_buf_free(&error);
 }
 
-TEST(a_reserved_port_is_taken_without_listening)
+TEST(a_port_of_its_own_is_shared_with_nobody)
 {
   struct mg_buf error = {0};
   struct sockaddr_storage address = address_of("127.0.0.1", 0);
-  int fd = mg_listen_reserve(&address, &error);
+  int fd = mg_listen_alone(&address, &error);
   CHECK(fd >= 0);
   CHECK_INT(mg_listen_probe(&address, &error), -1);
-  CHECK_INT(mg_listen_reserve(&address, &error), -1);
+  CHECK_INT(mg_listen_alone(&address, &error), -1);
   close(fd);
   mg_buf_free(&error);
 }
@@ -87,4 +87,4 @@ RUN_TESTS({"an address reads as a client would use it", an_address_reads_as_a_cl
           {"a name without an address is an error", a_name_without_an_address_is_an_error},
           {"siblings share a port that nobody else gets", siblings_share_a_port_that_nobody_else_gets},
           {"a wildcard meets every address of the port", a_wildcard_meets_every_address_of_the_port},
-          {"a reserved port is taken without listening", a_reserved_port_is_taken_without_listening})
+          {"a port of its own is shared with nobody", a_port_of_its_own_is_shared_with_nobody})

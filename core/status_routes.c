@@ -1,0 +1,88 @@
+/* status_routes.c - the part of the JSON status that is about routes and targets.
+ * Owns: nothing.   May call: mem, json, shm, inventory, health, condition.   Never: change anything.
+ * Thread: the loop thread. */
+#include "condition.h"
+#include "json.h"
+#include "status.h"
+
+static void codes(const char *name, const uint64_t by_status[MG_STATUS_END], struct mg_buf *out)
+{
+  mg_buf_printf(out, "\"%s\":{", name);
+  for (unsigned status = 0; status < MG_STATUS_END; status++)
+    if (by_status[status]) mg_buf_printf(out, "\"%u\":%llu,", status, (unsigned long long)by_status[status]);
+  mg_json_close(out, "},");
+}
+
+/* Pairs of a bucket's upper bound in microseconds (null for the last) and its count; empty buckets are left out. */
+static void durations(const struct mg_tally_sum *sum, struct mg_buf *out)
+{
+  mg_buf_printf(out, "\"durations\":[");
+  for (unsigned i = 0; i < MG_TALLY_BUCKETS; i++) {
+    uint64_t end = mg_tally_bucket_end(i);
+    if (!sum->durations[i]) continue;
+    if (end == UINT64_MAX)
+      mg_buf_printf(out, "[null,%llu],", (unsigned long long)sum->durations[i]);
+    else
+      mg_buf_printf(out, "[%llu,%llu],", (unsigned long long)end, (unsigned long long)sum->durations[i]);
+  }
+  mg_json_close(out, "],");
+}
+
+static void route(const struct mg_status *status, unsigned index, struct mg_buf *out)
+{
+  struct mg_tally_sum sum;
+  struct mg_str id = status->inventory->routes[index];
+  mg_inventory_sum(status->shm, mg_workers_count(status->workers), id, &sum);
+  mg_buf_printf(out, "{\"id\":");
+  mg_json_string(out, id);
+  mg_buf_append(out, ",", 1);
+  codes("requests", sum.requests, out);
+  codes("upstream_responses", sum.upstream, out);
+  mg_json_number(out, "active", sum.active);
+  mg_json_number(out, "tunnels", sum.tunnels);
+  mg_json_number(out, "bytes_in", sum.bytes_in);
+  mg_json_number(out, "bytes_out", sum.bytes_out);
+  mg_json_number(out, "duration_us", sum.duration_us);
+  durations(&sum, out);
+  mg_json_close(out, "},");
+}
+
+static void target(const struct mg_status *status, struct mg_str key, struct mg_buf *out)
+{
+  const struct mg_target_cell *cell = mg_shm_find_target(status->shm, key);
+  struct sockaddr_storage addresses[MG_TARGET_ADDRESSES_MAX];
+  if (!cell) return;
+  mg_buf_printf(out, "{\"key\":");
+  mg_json_string(out, key);
+  mg_buf_printf(out, ",\"down\":%s,\"addresses\":%u},", atomic_load(&cell->down) ? "true" : "false",
+                mg_target_addresses(cell, addresses));
+}
+
+static void check(const struct mg_health_view *view, struct mg_buf *out)
+{
+  mg_buf_printf(out, "{\"route\":%u,\"down\":%s,\"overridden\":%s,", view->route, view->down ? "true" : "false",
+                view->overridden ? "true" : "false");
+  mg_json_field(out, "target", view->key);
+  mg_json_number(out, "since", (uint64_t)view->since);
+  mg_json_field(out, "last_failure", *view->why ? view->why : NULL);
+  mg_json_close(out, "},");
+}
+
+void mg_status_routes_json(const struct mg_status *status, struct mg_buf *out)
+{
+  const struct mg_inventory *inventory = status->inventory;
+  mg_buf_printf(out, "\"per_route\":[");
+  for (unsigned i = 0; i < inventory->route_count; i++) route(status, i, out);
+  mg_json_close(out, "],\"targets\":[");
+  for (unsigned i = 0; i < inventory->target_count; i++) target(status, inventory->targets[i], out);
+  mg_json_close(out, "],\"health_checks\":[");
+  for (unsigned i = 0; i < mg_health_count(status->health); i++) {
+    struct mg_health_view view = mg_health_view(status->health, i);
+    check(&view, out);
+  }
+  mg_json_close(out, "],\"configuration\":");
+  if (inventory->overview.len)
+    mg_buf_append(out, inventory->overview.ptr, inventory->overview.len);
+  else
+    mg_buf_append(out, "null", 4);
+}
