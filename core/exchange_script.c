@@ -22,6 +22,8 @@ static void leave(struct mg_exchange *ex)
   struct mg_worker_cell *cell = ex->gateway->cell;
   unsigned kills = ex->generation->script.kills;
   if (kills) mg_count(&cell->count.script_kills, kills);
+  if (ex->generation->script.memory.worn && ex->generation == ex->gateway->current && ex->gateway->worn)
+    ex->gateway->worn(ex->gateway->worn_context);
   ex->phase = MG_PHASE_NONE;
   atomic_store_explicit(&cell->running_route, 0, memory_order_relaxed);
   atomic_store_explicit(&cell->running_filter, 0, memory_order_relaxed);

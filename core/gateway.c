@@ -203,6 +203,12 @@ void mg_gateway_switch(struct mg_gateway *gateway, struct mg_generation *generat
   if (!gateway->accepting && !gateway->draining) start_accepting(gateway);
 }
 
+void mg_gateway_on_worn(struct mg_gateway *gateway, void (*worn)(void *context), void *context)
+{
+  gateway->worn = worn;
+  gateway->worn_context = context;
+}
+
 unsigned mg_gateway_generations(const struct mg_gateway *gateway)
 {
   unsigned count = gateway->current != NULL;

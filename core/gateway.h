@@ -13,9 +13,10 @@
 struct mg_gateway;
 struct mg_generation;
 
-/** Builds a generation from a bundle: its own lua_State, filters' init run, routes compiled and checked against the bundle's digest.
+/** Builds a generation from a bundle: its own lua_State of at most memory_max bytes (0: no bound), filters' init run, routes compiled
+ * and checked against the bundle's digest.
  * Runs on any thread. On failure returns NULL and puts a message into error (the caller frees it). */
-struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number, struct mg_buf *error);
+struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number, uint64_t memory_max, struct mg_buf *error);
 /** Frees a generation that was never switched to. */
 void mg_generation_free(struct mg_generation **generation);
 
@@ -27,6 +28,10 @@ int mg_gateway_open(struct mg_gateway **gateway, uv_loop_t *loop, const struct m
 /** New exchanges use generation from now on (taken); starts accepting on the first call. Older ones end when their last
  * exchange has. */
 void mg_gateway_switch(struct mg_gateway *gateway, struct mg_generation *generation);
+
+/** Calls worn(context) whenever the current generation's scripts hold more memory than is healthy: a fresh generation of the same
+ * bundle should be switched to. It is called again and again until then. */
+void mg_gateway_on_worn(struct mg_gateway *gateway, void (*worn)(void *context), void *context);
 
 /** Generations still alive, the current one included. */
 unsigned mg_gateway_generations(const struct mg_gateway *gateway);

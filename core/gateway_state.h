@@ -48,6 +48,8 @@ struct mg_gateway {
   bool accepting;
   bool paused; /* at the limit: the rest waits in the backlog */
   bool draining;
+  void (*worn)(void *context);
+  void *worn_context;
   void (*drained)(void *context);
   void *drained_context;
   /* exchanges by slot: a handle is generation << 16 | slot */

@@ -154,7 +154,7 @@ static bool digest_matches(const struct mg_generation *generation, struct mg_str
   return false;
 }
 
-struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number, struct mg_buf *error)
+struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number, uint64_t memory_max, struct mg_buf *error)
 {
   struct mg_generation *generation = mg_calloc(1, sizeof *generation);
   generation->number = number;
@@ -164,13 +164,19 @@ struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number,
     mg_generation_free(&generation);
     return NULL;
   }
+  struct mg_script_memory *memory = &generation->script.memory;
+  mg_script_memory_watch(memory, L, memory_max);
   luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF); /* on from the switch on, in the loop's thread */
   lua_pushcfunction(L, load);
   lua_pushlightuserdata(L, generation);
   lua_pushlightuserdata(L, &bundle);
-  if (lua_pcall(L, 2, 0, 0)) {
+  memory->limited = true;
+  int failed = lua_pcall(L, 2, 0, 0);
+  memory->limited = false;
+  if (failed) {
     const char *message = lua_tostring(L, -1);
-    mg_buf_printf(error, "%s", message ? message : "(error value is not text)");
+    mg_buf_printf(error, "%s%s", message ? message : "(error value is not text)",
+                  memory->exceeded ? " (more than scripts.max_memory)" : "");
     mg_generation_free(&generation);
   } else if (!digest_matches(generation, bundle, error) || !name_plans(generation, bundle, error)) {
     mg_generation_free(&generation);
@@ -182,7 +188,7 @@ struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number,
 
 void mg_generation_start(struct mg_generation *generation, struct mg_watchdog *watchdog)
 {
-  generation->script.watchdog = watchdog;
+  generation->script.watchdog = generation->script.memory.watchdog = watchdog;
   mg_watchdog_profile(watchdog, generation->script.L);
 }
 

@@ -166,10 +166,11 @@ static void append_failure(lua_State *L, struct mg_buf *error)
 
 static int resume(struct mg_script *script, lua_State *L, int arguments)
 {
-  if (!script->watchdog) return lua_resume(L, arguments);
-  mg_watchdog_enter(script->watchdog, script->L);
+  script->memory.limited = true;
+  if (script->watchdog) mg_watchdog_enter(script->watchdog, script->L);
   int status = lua_resume(L, arguments);
-  script->kills = mg_watchdog_leave(script->watchdog);
+  if (script->watchdog) script->kills = mg_watchdog_leave(script->watchdog);
+  script->memory.limited = false;
   return status;
 }
 
@@ -179,6 +180,7 @@ static int run(struct mg_script *script, struct mg_coroutine coroutine, int argu
   int status = resume(script, coroutine.L, arguments);
   if (status == 0) {
     give_back(script, coroutine);
+    mg_script_memory_check(&script->memory, script->L);
     return MG_OK;
   }
   if (status == LUA_YIELD) {
@@ -187,6 +189,7 @@ static int run(struct mg_script *script, struct mg_coroutine coroutine, int argu
   }
   append_failure(coroutine.L, error);
   luaL_unref(script->L, LUA_REGISTRYINDEX, coroutine.ref); /* a coroutine that failed is dead */
+  mg_script_memory_check(&script->memory, script->L);      /* only now its stack holds nothing any more */
   return MG_ESCRIPT;
 }
 
@@ -217,6 +220,7 @@ int mg_script_ask(struct mg_script *script, int ref, double argument, unsigned i
   if (status == 0) {
     int truth = lua_toboolean(L, -1);
     give_back(script, coroutine);
+    mg_script_memory_check(&script->memory, script->L);
     return truth;
   }
   if (status == LUA_YIELD)
@@ -224,6 +228,7 @@ int mg_script_ask(struct mg_script *script, int ref, double argument, unsigned i
   else
     append_failure(L, error);
   luaL_unref(script->L, LUA_REGISTRYINDEX, coroutine.ref);
+  mg_script_memory_check(&script->memory, script->L);
   return MG_ESCRIPT;
 }
 
@@ -248,6 +253,7 @@ void mg_script_close(struct mg_script *script)
 {
   if (script->L) {
     if (script->watchdog) mg_watchdog_forget(script->watchdog, script->L);
+    mg_script_memory_leave(&script->memory, script->L);
     lua_close(script->L);
   }
   *script = (struct mg_script){0};

@@ -9,6 +9,7 @@
 
 #include "err.h"
 #include "mem.h"
+#include "script_memory.h"
 #include "watchdog.h"
 
 enum { MG_COROUTINES_MAX = 256 };
@@ -21,6 +22,7 @@ struct mg_script {
   unsigned idle_count;
   struct mg_watchdog *watchdog; /* that limits its calls; NULL for none */
   unsigned kills;               /* how often the last call, or a filter in it, was ended for its length */
+  struct mg_script_memory memory;
 };
 
 /** A call that has yielded. */

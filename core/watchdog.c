@@ -38,12 +38,14 @@ void mg_watchdog_disarm(struct mg_watchdog *watchdog)
 {
   watchdog->armed = false;
   watchdog->raised = false;
+  watchdog->starved = false;
   set_hook(watchdog, NULL);
 }
 
 /* Code that runs for on_error: continue has a kill behind it: the rest of the call gets its own time. */
 static void forgive(struct mg_watchdog *watchdog)
 {
+  if (watchdog->starved) lua_gc(watchdog->L, LUA_GCCOLLECT, 0);
   watchdog->seen_ns = now_ns();
   atomic_signal_fence(memory_order_seq_cst);
   mg_watchdog_disarm(watchdog);
@@ -57,11 +59,22 @@ static void on_instruction(lua_State *L, lua_Debug *frame)
     if (watchdog->raised) forgive(watchdog);
     return;
   }
+  int limit_ms = (int)(watchdog->limit_ns / 1000000);
   if (!watchdog->raised) watchdog->kills++;
   watchdog->raised = true;
-  const char *text = lua_pushfstring(L, "ended after scripts.max_call_time (%d ms)", (int)(watchdog->limit_ns / 1000000));
+  const char *text = watchdog->starved ? lua_pushfstring(L, "not enough memory (scripts.max_memory)")
+                                       : lua_pushfstring(L, "ended after scripts.max_call_time (%d ms)", limit_ms);
   if (frame->currentline > 0) lua_pushfstring(L, "%s:%d: %s", frame->short_src, frame->currentline, text);
   lua_error(L);
+}
+
+void mg_watchdog_starve(struct mg_watchdog *watchdog)
+{
+  if (!(watchdog->call & 1)) return;
+  watchdog->starved = true;
+  watchdog->armed = true;
+  set_hook(watchdog, on_instruction);
+  if (watchdog->profiled == watchdog->L) raise(SIGPROF); /* compiled code sees the profiler's tick at its next line */
 }
 
 /* Repeated at every tick while the call is late: setting a hook races with LuaJIT's own changes of the same flags in the code
@@ -109,11 +122,11 @@ int mg_watchdog_open(struct mg_watchdog *watchdog, uint64_t limit_ms)
   MG_ASSERT(!bound);
   *watchdog = (struct mg_watchdog){.limit_ns = limit_ms * 1000000};
   signal(SIGPROF, SIG_IGN); /* what the profiler goes back to when it stops: a last tick must not end the process */
+  bound = watchdog;
   if (!limit_ms) return 0;
   struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
   sigaddset(&action.sa_mask, SIGPROF);
-  bound = watchdog;
   if (sigaction(SIGVTALRM, &action, NULL)) return MG_EINTERNAL;
   return start_timer(watchdog, limit_ms);
 }
@@ -144,7 +157,7 @@ void mg_watchdog_profile(struct mg_watchdog *watchdog, lua_State *L)
   }
   watchdog->profiled = L;
   if (!L) return;
-  if (watchdog->limit_ns) luaJIT_profile_start(L, "li10", on_sample, NULL);
+  luaJIT_profile_start(L, "li10", on_sample, NULL);
   luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_ON);
 }
 

@@ -22,6 +22,7 @@ struct mg_watchdog {
   lua_State *L;           /* whose VM it runs in */
   volatile bool armed;    /* the hook is set */
   bool raised;            /* and has raised */
+  bool starved;           /* for memory, not for its length */
   unsigned kills;         /* in this call */
   uint64_t seen_call;     /* what the last tick found */
   uint64_t seen_ns;       /* when it did for the first time */
@@ -43,6 +44,9 @@ void mg_watchdog_forget(struct mg_watchdog *watchdog, lua_State *L);
 
 void mg_watchdog_close(struct mg_watchdog *watchdog);
 
+/** Ends the call that runs, for wanting more memory than it may have. For an allocator, which cannot raise from compiled code. */
+void mg_watchdog_starve(struct mg_watchdog *watchdog);
+
 /** The slow part of mg_watchdog_leave. */
 void mg_watchdog_disarm(struct mg_watchdog *watchdog);
 
@@ -55,7 +59,7 @@ static inline void mg_watchdog_enter(struct mg_watchdog *watchdog, lua_State *L)
   watchdog->call++;
 }
 
-/** Control is back in C. How often the call, or a part of it, was ended for its length. */
+/** Control is back in C. How often the call, or a filter in it, was ended. */
 static inline unsigned mg_watchdog_leave(struct mg_watchdog *watchdog)
 {
   watchdog->call++;

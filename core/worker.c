@@ -18,7 +18,7 @@
 #include "settings.h"
 #include "shm.h"
 
-enum { LAST_BUILD_MS = 5000 };
+enum { LAST_BUILD_MS = 5000, REFRESH_MS_MIN = 10000 };
 
 /* A generation on its way: being built, then waiting for SWITCH or DISCARD. */
 struct pending {
@@ -31,6 +31,7 @@ struct pending {
   uint64_t number;
   bool running;
   bool discarded;
+  bool refresh; /* the generation that serves, once more, with a state that is not full */
 };
 
 struct worker {
@@ -44,6 +45,8 @@ struct worker {
   struct mg_worker_cell *cell;
   struct mg_gateway *gateway;
   struct pending *pending;
+  struct mg_buf serving;    /* the bundle of the generation that new exchanges get */
+  uint64_t refresh_ms_from; /* not sooner */
   unsigned slot;
   unsigned live; /* generations, as last told */
   bool draining;
@@ -100,7 +103,33 @@ static void build_on_thread(uv_work_t *work)
 {
   struct pending *pending = work->data;
   pending->generation =
-      mg_generation_build(mg_str(pending->bundle.ptr, pending->bundle.len), pending->number, &pending->error);
+      mg_generation_build(mg_str(pending->bundle.ptr, pending->bundle.len), pending->number,
+                          pending->worker->settings.script_memory_max, &pending->error);
+}
+
+static void take_over(struct worker *worker, struct pending *pending)
+{
+  struct mg_generation *generation = pending->generation;
+  pending->generation = NULL;
+  mg_buf_free(&worker->serving);
+  worker->serving = pending->bundle;
+  pending->bundle = (struct mg_buf){0};
+  mg_gateway_switch(worker->gateway, generation);
+  atomic_store(&worker->cell->generation, pending->number);
+  remove_pending(pending);
+  tell_state(worker);
+  if (worker->live > 1) uv_check_start(&worker->look, on_look);
+}
+
+static void end_refresh(struct worker *worker, struct pending *pending)
+{
+  if (!pending->generation)
+    mg_log(MG_LOG_WARN, "generation %llu cannot be built afresh: %.*s", (unsigned long long)pending->number,
+           (int)pending->error.len, pending->error.ptr);
+  if (pending->generation && pending->number == atomic_load(&worker->cell->generation))
+    take_over(worker, pending);
+  else
+    remove_pending(pending);
 }
 
 static void on_built(uv_work_t *work, int status)
@@ -108,9 +137,12 @@ static void on_built(uv_work_t *work, int status)
   struct pending *pending = work->data;
   struct worker *worker = pending->worker;
   pending->running = false;
-  mg_buf_free(&pending->bundle);
   if (status != 0 || pending->discarded || worker->draining) {
     remove_pending(pending);
+    return;
+  }
+  if (pending->refresh) {
+    end_refresh(worker, pending);
     return;
   }
   struct mg_str reason = mg_str(pending->error.ptr, pending->error.len);
@@ -145,6 +177,19 @@ static void build(struct worker *worker, uint64_t number, struct mg_str bundle)
   remove_pending(pending);
 }
 
+/* Scripts have filled their state with what they still hold: new exchanges get a fresh one, the old one goes with its last. */
+static void on_worn(void *context)
+{
+  struct worker *worker = context;
+  uint64_t number = atomic_load(&worker->cell->generation);
+  if (worker->draining || worker->pending || uv_now(&worker->loop) < worker->refresh_ms_from) return;
+  worker->refresh_ms_from = uv_now(&worker->loop) + REFRESH_MS_MIN;
+  mg_log(MG_LOG_WARN, "scripts of generation %llu hold more than three quarters of scripts.max_memory: making a fresh state",
+         (unsigned long long)number);
+  build(worker, number, mg_str(worker->serving.ptr, worker->serving.len));
+  if (worker->pending) worker->pending->refresh = true;
+}
+
 static void discard(struct worker *worker, uint64_t number)
 {
   struct pending *pending = find_pending(worker, number);
@@ -157,13 +202,7 @@ static void switch_to(struct worker *worker, uint64_t number)
 {
   struct pending *pending = find_pending(worker, number);
   if (!pending || !pending->generation || !worker->gateway || worker->draining) return;
-  struct mg_generation *generation = pending->generation;
-  pending->generation = NULL;
-  remove_pending(pending);
-  mg_gateway_switch(worker->gateway, generation);
-  atomic_store(&worker->cell->generation, number);
-  tell_state(worker);
-  if (worker->live > 1) uv_check_start(&worker->look, on_look);
+  take_over(worker, pending);
 }
 
 static void apply_settings(struct worker *worker, struct mg_str text)
@@ -182,7 +221,10 @@ static void apply_settings(struct worker *worker, struct mg_str text)
   int listener = MG_WORKER_LISTENER_FD;
   int result =
       mg_gateway_open(&worker->gateway, &worker->loop, &worker->settings, &worker->shm, worker->slot, &listener, 1);
-  if (result == 0) return;
+  if (result == 0) {
+    mg_gateway_on_worn(worker->gateway, on_worn, worker);
+    return;
+  }
   mg_log(MG_LOG_ERROR, "the data path cannot start: %s", mg_err_sentence(result));
   _exit(MG_EXIT_FAILED);
 }
@@ -340,6 +382,7 @@ int mg_worker_main(int argc, char **argv)
   uv_run(&worker.loop, UV_RUN_DEFAULT);
   int closed = uv_loop_close(&worker.loop);
   if (closed != 0) mg_log(MG_LOG_ERROR, "handles are left open at the end: %s", uv_strerror(closed));
+  mg_buf_free(&worker.serving);
   mg_shm_detach(&worker.shm);
   return closed == 0 ? MG_EXIT_DONE : MG_EXIT_FAILED;
 }
