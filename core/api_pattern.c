@@ -11,8 +11,8 @@ int mg_pattern_plain(const char *pattern, size_t len)
   return mg_pattern_is_plain(mg_str(pattern, len));
 }
 
-int mg_pattern_match(const char *subject, size_t len, const char *pattern, size_t pattern_len, size_t from, int anchored,
-                     int32_t *found)
+int mg_pattern_match(const char *subject, size_t len, const char *pattern, size_t pattern_len, size_t from,
+                     int anchored, int32_t *found)
 {
   return mg_pattern_search(mg_str(subject, len), mg_str(pattern, pattern_len), from, anchored != 0,
                            (struct mg_pattern_found *)(void *)found);

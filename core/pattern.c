@@ -35,31 +35,73 @@ static bool step(struct matcher *m)
   return false;
 }
 
-/* --- single characters ---------------------------------------------------------------------------------------------------------- */
+/* --- single characters ------------------------------------------------------------------------ */
 
-static bool is_upper(unsigned c) { return c - 'A' < 26; }
-static bool is_lower(unsigned c) { return c - 'a' < 26; }
-static bool is_digit(unsigned c) { return c - '0' < 10; }
-static bool is_graph(unsigned c) { return c - 0x21 < 0x5e; }
-static bool is_alnum(unsigned c) { return is_upper(c) || is_lower(c) || is_digit(c); }
+static bool is_upper(unsigned c)
+{
+  return c - 'A' < 26;
+}
+
+static bool is_lower(unsigned c)
+{
+  return c - 'a' < 26;
+}
+
+static bool is_digit(unsigned c)
+{
+  return c - '0' < 10;
+}
+
+static bool is_graph(unsigned c)
+{
+  return c - 0x21 < 0x5e;
+}
+
+static bool is_alnum(unsigned c)
+{
+  return is_upper(c) || is_lower(c) || is_digit(c);
+}
 
 /* By ASCII, whatever the locale. */
 static bool is_of_class(unsigned c, unsigned class)
 {
   bool is;
   switch (class | 0x20) {
-  case 'a': is = is_upper(c) || is_lower(c); break;
-  case 'c': is = c < 0x20 || c == 0x7f; break;
-  case 'd': is = is_digit(c); break;
-  case 'g': is = is_graph(c); break;
-  case 'l': is = is_lower(c); break;
-  case 'p': is = is_graph(c) && !is_alnum(c); break;
-  case 's': is = c == ' ' || c - '\t' < 5; break;
-  case 'u': is = is_upper(c); break;
-  case 'w': is = is_alnum(c); break;
-  case 'x': is = is_digit(c) || (c | 0x20) - 'a' < 6; break;
-  case 'z': is = c == 0; break;
-  default: return c == class;
+  case 'a':
+    is = is_upper(c) || is_lower(c);
+    break;
+  case 'c':
+    is = c < 0x20 || c == 0x7f;
+    break;
+  case 'd':
+    is = is_digit(c);
+    break;
+  case 'g':
+    is = is_graph(c);
+    break;
+  case 'l':
+    is = is_lower(c);
+    break;
+  case 'p':
+    is = is_graph(c) && !is_alnum(c);
+    break;
+  case 's':
+    is = c == ' ' || c - '\t' < 5;
+    break;
+  case 'u':
+    is = is_upper(c);
+    break;
+  case 'w':
+    is = is_alnum(c);
+    break;
+  case 'x':
+    is = is_digit(c) || (c | 0x20) - 'a' < 6;
+    break;
+  case 'z':
+    is = c == 0;
+    break;
+  default:
+    return c == class;
   }
   if (!is_upper(class) && !is_lower(class)) return c == class; /* "%\1" is not "%!" */
   return is_lower(class) ? is : !is;
@@ -103,14 +145,18 @@ static bool matches_item(struct matcher *m, const uint8_t *s, const uint8_t *p, 
 {
   if (s >= m->subject_end || !step(m)) return false;
   switch (*p) {
-  case '.': return true;
-  case '%': return is_of_class(*s, p[1]);
-  case '[': return is_in_set(*s, p, item - 1);
-  default: return *s == *p;
+  case '.':
+    return true;
+  case '%':
+    return is_of_class(*s, p[1]);
+  case '[':
+    return is_in_set(*s, p, item - 1);
+  default:
+    return *s == *p;
   }
 }
 
-/* --- items of more than one character -------------------------------------------------------------------------------------------- */
+/* --- items of more than one character --------------------------------------------------------- */
 
 static const uint8_t *match_most(struct matcher *m, const uint8_t *s, const uint8_t *p, const uint8_t *item)
 {
@@ -177,7 +223,7 @@ static const uint8_t *match_back_reference(struct matcher *m, const uint8_t *s, 
   return memcmp(m->subject + found->from[index], s, len) == 0 ? s + len : NULL;
 }
 
-/* --- captures -------------------------------------------------------------------------------------------------------------------- */
+/* --- captures --------------------------------------------------------------------------------- */
 
 static const uint8_t *open_capture(struct matcher *m, const uint8_t *s, const uint8_t *p, int kind)
 {
@@ -203,7 +249,7 @@ static const uint8_t *close_capture(struct matcher *m, const uint8_t *s, const u
   return end;
 }
 
-/* --- the matcher ----------------------------------------------------------------------------------------------------------------- */
+/* --- the matcher ------------------------------------------------------------------------------ */
 
 static const uint8_t *match_items(struct matcher *m, const uint8_t *s, const uint8_t *p)
 {
@@ -231,9 +277,12 @@ static const uint8_t *match_items(struct matcher *m, const uint8_t *s, const uin
     const uint8_t *item = item_end(m, p);
     if (!item) return NULL;
     switch (item < m->pattern_end ? *item : 0) {
-    case '*': return match_most(m, s, p, item);
-    case '+': return matches_item(m, s, p, item) ? match_most(m, s + 1, p, item) : NULL;
-    case '-': return match_least(m, s, p, item);
+    case '*':
+      return match_most(m, s, p, item);
+    case '+':
+      return matches_item(m, s, p, item) ? match_most(m, s + 1, p, item) : NULL;
+    case '-':
+      return match_least(m, s, p, item);
     case '?': {
       const uint8_t *end = matches_item(m, s, p, item) ? match(m, s + 1, item + 1) : NULL;
       if (end || m->error) return end;
@@ -273,7 +322,8 @@ bool mg_pattern_is_plain(struct mg_str pattern)
   return true;
 }
 
-int mg_pattern_search(struct mg_str subject, struct mg_str pattern, size_t from, bool anchored, struct mg_pattern_found *found)
+int mg_pattern_search(struct mg_str subject, struct mg_str pattern, size_t from, bool anchored,
+                      struct mg_pattern_found *found)
 {
   const uint8_t *text = (const uint8_t *)subject.ptr, *items = (const uint8_t *)pattern.ptr;
   const uint8_t *zero = memchr(items, 0, pattern.len); /* as for LuaJIT, a pattern ends there */

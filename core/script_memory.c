@@ -41,8 +41,8 @@ void mg_script_memory_collect(struct mg_script_memory *memory, lua_State *L)
   size_t full = memory->max / 4 * 3, before = memory->used;
   lua_gc(L, LUA_GCCOLLECT, 0);
   if (memory->exceeded)
-    mg_log(MG_LOG_WARN, "a script wanted more than scripts.max_memory (%zu bytes); %zu of %zu bytes were garbage", memory->max,
-           before - memory->used, before);
+    mg_log(MG_LOG_WARN, "a script wanted more than scripts.max_memory (%zu bytes); %zu of %zu bytes were garbage",
+           memory->max, before - memory->used, before);
   memory->exceeded = false;
   memory->worn = memory->used > full;
   memory->check_at = memory->worn ? memory->used + memory->max / 16 : full; /* not a full collection after every call */

@@ -1,9 +1,10 @@
 /* script_memory.h - a bound on what a lua_State may hold.
  *
- * Counts around LuaJIT's own allocator. The bound holds only while scripts run: what C does with a state outside of a protected
- * call cannot fail. A script that wants more is ended with "not enough memory": by a failed allocation where nothing is compiled, else
- * by the watchdog at its next line, because LuaJIT does not survive every such failure inside of compiled code. Afterwards all
- * that is unreachable is collected, and a state that stays full is worn: its owner should replace it.
+ * Counts around LuaJIT's own allocator. The bound holds only while scripts run: what C does with a state outside of a
+ * protected call cannot fail. A script that wants more is ended with "not enough memory": by a failed allocation
+ * where nothing is compiled, else by the watchdog at its next line, because LuaJIT does not survive every such
+ * failure inside of compiled code. Afterwards all that is unreachable is collected, and a state that stays full is
+ * worn: its owner should replace it.
  * Thread: the state's. */
 #pragma once
 
@@ -19,10 +20,10 @@ struct mg_script_memory {
   size_t used;     /* since mg_script_memory_watch */
   size_t max;
   struct mg_watchdog *watchdog; /* that ends a script which wants more; NULL where nothing is compiled */
-  size_t check_at; /* more than this is looked at once no script runs */
-  bool limited;    /* a script runs */
-  bool exceeded;   /* one wanted more than max */
-  bool worn;       /* three quarters are in use, and reachable */
+  size_t check_at;              /* more than this is looked at once no script runs */
+  bool limited;                 /* a script runs */
+  bool exceeded;                /* one wanted more than max */
+  bool worn;                    /* three quarters are in use, and reachable */
 };
 
 /** Counts L's memory from now on. memory lives at least until mg_script_memory_leave. max 0: no bound. */

@@ -27,7 +27,7 @@ static uint64_t now_ns(void)
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* --- the hook ------------------------------------------------------------------------------------------------------------------- */
+/* --- the hook --------------------------------------------------------------------------------- */
 
 static void set_hook(struct mg_watchdog *watchdog, lua_Hook hook)
 {
@@ -77,8 +77,8 @@ void mg_watchdog_starve(struct mg_watchdog *watchdog)
   if (watchdog->profiled == watchdog->L) raise(SIGPROF); /* compiled code sees the profiler's tick at its next line */
 }
 
-/* Repeated at every tick while the call is late: setting a hook races with LuaJIT's own changes of the same flags in the code
- * this interrupts, and what is lost once is set the next time. */
+/* Repeated at every tick while the call is late: setting a hook races with LuaJIT's own changes of the same flags in
+ * the code this interrupts, and what is lost once is set the next time. */
 static void on_tick(int signal_number)
 {
   (void)signal_number;
@@ -98,7 +98,7 @@ static void on_tick(int signal_number)
   errno = saved;
 }
 
-/* --- the timer ------------------------------------------------------------------------------------------------------------------ */
+/* --- the timer -------------------------------------------------------------------------------- */
 
 enum { TICK_MS_MAX = 10 };
 
@@ -140,7 +140,7 @@ void mg_watchdog_close(struct mg_watchdog *watchdog)
   bound = NULL;
 }
 
-/* --- the profiler --------------------------------------------------------------------------------------------------------------- */
+/* --- the profiler ----------------------------------------------------------------------------- */
 
 /* What the profiler would report is of no interest; that traces leave for it is. */
 static void on_sample(void *data, lua_State *L, int samples, int state)

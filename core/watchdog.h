@@ -1,9 +1,10 @@
 /* watchdog.h - ends calls into Lua that take too long, also where LuaJIT has compiled them.
  *
- * A timer on the loop thread's own processor time interrupts it every few milliseconds while it is busy, so an idle worker pays
- * nothing. What it finds running past the limit gets a count hook, which raises at the next instruction and again after every
- * pcall, until control is back in C. Compiled code does not look at hooks; it does leave its trace for the line-mode profiler,
- * which therefore runs on one VM, the newest generation's. Older ones are interpreted.
+ * A timer on the loop thread's own processor time interrupts it every few milliseconds while it is busy, so an idle
+ * worker pays nothing. What it finds running past the limit gets a count hook, which raises at the next instruction
+ * and again after every pcall, until control is back in C. Compiled code does not look at hooks; it does leave its
+ * trace for the line-mode profiler, which therefore runs on one VM, the newest generation's. Older ones are
+ * interpreted.
  * Not ended: one long call of a C function; those that scripts reach are bounded.
  * Thread: the loop's. One per process, as LuaJIT's profiler is. */
 #pragma once
@@ -13,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Code of ours that a kill does not reach: a chunk of this name has caught it on behalf of `on_error: continue`, and the call
- * goes on with a fresh limit. Scripts cannot give a chunk this name. */
+/** Code of ours that a kill does not reach: a chunk of this name has caught it on behalf of `on_error: continue`, and
+ * the call goes on with a fresh limit. Scripts cannot give a chunk this name. */
 #define MG_WATCHDOG_FORGIVES "=(on_error: continue)"
 
 struct mg_watchdog {
@@ -36,7 +37,8 @@ struct mg_watchdog {
  * 0 or MG_EINTERNAL. */
 int mg_watchdog_open(struct mg_watchdog *watchdog, uint64_t limit_ms);
 
-/** Turns L's compiler on and makes its compiled code interruptible; the VM before it is interpreted from now on. L NULL: none. */
+/** Turns L's compiler on and makes its compiled code interruptible; the VM before it is interpreted from now on. L
+ * NULL: none. */
 void mg_watchdog_profile(struct mg_watchdog *watchdog, lua_State *L);
 
 /** Forgets L's VM, which is about to be closed. */
@@ -44,7 +46,8 @@ void mg_watchdog_forget(struct mg_watchdog *watchdog, lua_State *L);
 
 void mg_watchdog_close(struct mg_watchdog *watchdog);
 
-/** Ends the call that runs, for wanting more memory than it may have. For an allocator, which cannot raise from compiled code. */
+/** Ends the call that runs, for wanting more memory than it may have. For an allocator, which cannot raise from
+ * compiled code. */
 void mg_watchdog_starve(struct mg_watchdog *watchdog);
 
 /** The slow part of mg_watchdog_leave. */
