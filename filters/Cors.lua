@@ -1,6 +1,6 @@
 --- Cors: answers preflights and says on every answer which pages may read it (the CORS protocol of the Fetch standard).
--- A preflight is OPTIONS with Origin and Access-Control-Request-Method; every other OPTIONS goes upstream. An origin that
--- is not allowed gets no policy: the browser then keeps the answer from the page.
+-- A preflight is OPTIONS with Origin and Access-Control-Request-Method; every other OPTIONS goes upstream. An origin
+-- that is not allowed gets no policy: the browser then keeps the answer from the page.
 local filter = { api = 1, version = "1.0.0" }
 
 filter.schema = {

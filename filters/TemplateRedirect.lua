@@ -45,7 +45,7 @@ local function origin_of(pieces)
   local scheme = first:match("^[Hh][Tt][Tt][Pp][Ss]?://") or first:match("^//")
   if not scheme then error("target: accepted: a path, or what begins with http://, https:// or //", 0) end
   local host = first:match("^[^/?#\\]*", #scheme + 1)
-  if not host:find("^[%w%-._~%[%]:]+$") then error("target: a host of letters, digits, dots and dashes is missing", 0) end
+  if not host:find("^[%w%-._~%[%]:]+$") then error("target: a host of letters, digits, dots, dashes is missing", 0) end
   if #scheme + #host == #first and pieces[2] then error("target: a group in the host lets clients choose it", 0) end
   return scheme .. host
 end

@@ -261,6 +261,12 @@ function predicates.check(context, node, path)
 end
 
 
+--- The names of all predicates, sorted.
+function predicates.names()
+  return suggest.names(PREDICATES)
+end
+
+
 local WORDS = {
   path = function(leaf) return "path is " .. leaf.value end,
   prefix = function(leaf) return "path begins with " .. leaf.value end,

@@ -81,7 +81,7 @@ function methods:replacement(text)
   if not pieces then return nil, why end
   local parts = {}
   for i, piece in ipairs(pieces) do
-    parts[i] = type(piece) == "number" and ("${%d}"):format(piece) or piece:gsub("%$", "$$$$")
+    parts[i] = type(piece) == "number" and ("${%d}"):format(piece) or piece:gsub("%$", "$$")
   end
   pieces.text = table.concat(parts)
   return pieces
