@@ -1,0 +1,169 @@
+/* batch.c - slots to batches and batches to entries.
+ * Owns: scratch buffers and the compressor.   May call: format, stage (reading), zstd.   Never: a file.   Thread: as in batch.h. */
+#include "batch.h"
+
+#include <stdlib.h>
+#include <zstd.h>
+
+#include "varint.h"
+
+enum { RAW_FLAG = 0x80, COMPRESS_MIN = 128, CODED_MAX = MG_BATCH_PLAIN_MAX + 1024 };
+
+struct mg_packer {
+  ZSTD_CCtx *zstd; /* NULL: batches stay plain */
+  uint8_t plain[MG_BATCH_PLAIN_MAX];
+  uint8_t raw[MG_BATCH_PLAIN_MAX];
+  uint8_t out[MG_BATCH_HEADER_BYTES + CODED_MAX + MG_BATCH_PLAIN_MAX];
+};
+
+struct mg_packer *mg_packer_new(bool compress, int level)
+{
+  struct mg_packer *packer = mg_alloc(sizeof *packer);
+  packer->zstd = NULL;
+  if (!compress) return packer;
+  packer->zstd = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(packer->zstd, ZSTD_c_compressionLevel, level);
+  ZSTD_CCtx_setParameter(packer->zstd, ZSTD_c_contentSizeFlag, 0);
+  ZSTD_CCtx_setParameter(packer->zstd, ZSTD_c_checksumFlag, 0);
+  return packer;
+}
+
+void mg_packer_free(struct mg_packer **pointer)
+{
+  struct mg_packer *packer = *pointer;
+  *pointer = NULL;
+  if (!packer) return;
+  ZSTD_freeCCtx(packer->zstd);
+  free(packer);
+}
+
+/* What the header says of the entries in all. */
+static void summarise(struct mg_batch *batch, uint64_t *time_us, const struct mg_staged *entry)
+{
+  struct mg_cursor in = {entry->payload, entry->payload + entry->len, false};
+  *time_us += (uint64_t)mg_zigzag_get(&in);
+  if (*time_us < batch->t_min_us) batch->t_min_us = *time_us;
+  if (*time_us > batch->t_max_us) batch->t_max_us = *time_us;
+  batch->count++;
+  if (entry->type != MG_ENTRY_END) return;
+  batch->statuses |= (uint8_t)(1u << (entry->aux / 100 < 8 ? entry->aux / 100 : 0));
+  if (entry->info > batch->latency_max) batch->latency_max = entry->info;
+}
+
+/* All entries behind one another without their commit words. */
+static void gather(struct mg_packer *packer, const uint8_t *slot, const struct mg_slot *header, bool check, struct mg_batch *batch)
+{
+  uint32_t at = MG_SLOT_HEADER_BYTES, tag = mg_slot_tag(header->epoch, header->gen);
+  uint8_t *plain = packer->plain, *raw = packer->raw;
+  uint64_t time_us = header->base_time_us;
+  struct mg_staged entry;
+  while (mg_slot_entry(slot, tag, header->gen, check, &at, &entry) == 1) {
+    uint32_t apart = entry.type == MG_ENTRY_BODY && entry.aux <= entry.len ? entry.aux : 0;
+    uint32_t kept = entry.len - apart;
+    summarise(batch, &time_us, &entry);
+    batch->starts = (uint16_t)(batch->starts + (entry.type == MG_ENTRY_START));
+    *plain++ = (uint8_t)(entry.type | (apart ? RAW_FLAG : 0));
+    plain = mg_varint_put(plain, kept);
+    memcpy(plain, entry.payload, kept);
+    plain += kept;
+    if (!apart) continue;
+    plain = mg_varint_put(plain, apart);
+    memcpy(raw, entry.payload + kept, apart);
+    raw += apart;
+  }
+  batch->plain_len = (uint32_t)(plain - packer->plain);
+  batch->raw_len = (uint32_t)(raw - packer->raw);
+}
+
+void mg_pack(struct mg_packer *packer, const uint8_t *slot, bool check, uint16_t flags, struct mg_packed *out)
+{
+  struct mg_slot header;
+  memset(out, 0, sizeof *out);
+  if (!mg_slot_read(&header, slot)) return;
+  struct mg_batch *batch = &out->header;
+  *batch = (struct mg_batch){.base_lsn = header.base_lsn,
+                             .epoch = header.epoch,
+                             .flags = flags,
+                             .t_min_us = UINT64_MAX,
+                             .base_number = header.base_number,
+                             .base_time_us = header.base_time_us};
+  gather(packer, slot, &header, check, batch);
+  if (!batch->count) return;
+  uint8_t *coded = packer->out + MG_BATCH_HEADER_BYTES;
+  size_t len = batch->plain_len;
+  if (packer->zstd && len >= COMPRESS_MIN) {
+    size_t result = ZSTD_compress2(packer->zstd, coded, CODED_MAX, packer->plain, len);
+    if (!ZSTD_isError(result) && result < len) {
+      len = result;
+      batch->flags |= MG_BATCH_ZSTD;
+    }
+  }
+  if (!(batch->flags & MG_BATCH_ZSTD)) memcpy(coded, packer->plain, len);
+  batch->coded_len = (uint32_t)len;
+  memcpy(coded + len, packer->raw, batch->raw_len);
+  mg_batch_write(batch, packer->out);
+  out->bytes = packer->out;
+  out->len = MG_BATCH_HEADER_BYTES + len + batch->raw_len;
+}
+
+/* --- reading ---------------------------------------------------------------------------------------------------------------------- */
+
+struct mg_unpacker {
+  ZSTD_DCtx *zstd;
+  struct mg_cursor plain, raw;
+  struct mg_packer *packer; /* for slots */
+  uint8_t bytes[MG_BATCH_PLAIN_MAX];
+};
+
+struct mg_unpacker *mg_unpacker_new(void)
+{
+  struct mg_unpacker *unpacker = mg_alloc(sizeof *unpacker);
+  unpacker->zstd = ZSTD_createDCtx();
+  unpacker->packer = NULL;
+  unpacker->plain = unpacker->raw = (struct mg_cursor){0};
+  return unpacker;
+}
+
+void mg_unpacker_free(struct mg_unpacker **pointer)
+{
+  struct mg_unpacker *unpacker = *pointer;
+  *pointer = NULL;
+  if (!unpacker) return;
+  mg_packer_free(&unpacker->packer);
+  ZSTD_freeDCtx(unpacker->zstd);
+  free(unpacker);
+}
+
+bool mg_unpack(struct mg_unpacker *unpacker, const uint8_t *bytes, size_t len, struct mg_batch *header)
+{
+  if (!mg_batch_read(header, bytes, len)) return false;
+  const uint8_t *coded = bytes + MG_BATCH_HEADER_BYTES;
+  const uint8_t *plain = coded;
+  if (header->flags & MG_BATCH_ZSTD) {
+    size_t result = ZSTD_decompressDCtx(unpacker->zstd, unpacker->bytes, header->plain_len, coded, header->coded_len);
+    if (ZSTD_isError(result) || result != header->plain_len) return false;
+    plain = unpacker->bytes;
+  }
+  unpacker->plain = (struct mg_cursor){plain, plain + header->plain_len, false};
+  unpacker->raw = (struct mg_cursor){coded + header->coded_len, coded + header->coded_len + header->raw_len, false};
+  return true;
+}
+
+bool mg_unpack_slot(struct mg_unpacker *unpacker, const uint8_t *slot, struct mg_batch *header)
+{
+  struct mg_packed packed;
+  if (!unpacker->packer) unpacker->packer = mg_packer_new(false, 0);
+  mg_pack(unpacker->packer, slot, true, 0, &packed);
+  return packed.len && mg_unpack(unpacker, packed.bytes, packed.len, header);
+}
+
+int mg_unpack_next(struct mg_unpacker *unpacker, struct mg_plain_entry *entry)
+{
+  struct mg_cursor *in = &unpacker->plain;
+  if (in->at == in->end) return in->failed || unpacker->raw.at != unpacker->raw.end ? -1 : 0;
+  uint8_t type = mg_byte_get(in);
+  entry->type = type & (uint8_t)~RAW_FLAG;
+  entry->payload = mg_bytes_get(in, mg_varint_get(in));
+  entry->raw = type & RAW_FLAG ? mg_bytes_get(&unpacker->raw, mg_varint_get(in)) : mg_str("", 0);
+  return in->failed || unpacker->raw.failed ? -1 : 1;
+}

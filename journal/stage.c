@@ -1,0 +1,138 @@
+/* stage.c - the stage's slots: opened, closed, taken, given back.
+ * Owns: the mapping.   May call: format, file.   Never: touch a segment.   Thread: producer and drainer as in stage.h. */
+#include "stage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a lock table would be per process and mean nothing across processes");
+
+size_t mg_stage_bytes(uint64_t wanted)
+{
+  uint64_t slots = wanted / MG_SLOT_BYTES;
+  if (slots > 4096) slots = 4096;
+  return MG_STAGE_HEADER_BYTES + (slots < 2 ? 2 : (size_t)slots) * MG_SLOT_BYTES;
+}
+
+/* A stage is written beside the old one and renamed over it: at no moment is there a half-made one under its name. */
+static int make_file(struct mg_stage *stage, const char *path)
+{
+  char fresh[4096];
+  uint8_t header[512];
+  const struct mg_file_ops *ops = stage->ops;
+  if (snprintf(fresh, sizeof fresh, "%s.new", path) >= (int)sizeof fresh) return -ENAMETOOLONG;
+  stage->fd = ops->open(fresh, O_RDWR | O_CREAT | O_TRUNC);
+  if (stage->fd < 0) return stage->fd;
+  mg_stage_header_write(&stage->header, header);
+  int result = ops->reserve(stage->fd, stage->bytes);
+  if (result == 0) result = ops->write(stage->fd, header, sizeof header, 0);
+  if (result == 0) result = ops->map(stage->fd, stage->bytes, &stage->map);
+  if (result == 0) result = ops->populate(stage->map, stage->bytes);
+  if (result == 0) result = ops->sync(stage->fd);
+  if (result == 0) result = ops->rename(fresh, path);
+  return result;
+}
+
+int mg_stage_open(struct mg_stage *stage, const struct mg_file_ops *ops, const char *folder, const char *path, size_t bytes,
+                  const struct mg_stage_header *header, uint64_t next_lsn)
+{
+  memset(stage, 0, sizeof *stage);
+  stage->ops = ops;
+  stage->bytes = bytes;
+  stage->slots = (uint32_t)((bytes - MG_STAGE_HEADER_BYTES) / MG_SLOT_BYTES);
+  stage->header = *header;
+  stage->header.slots = stage->slots;
+  stage->next_lsn = next_lsn;
+  int result = make_file(stage, path);
+  if (result == 0) result = ops->sync_folder(folder);
+  if (result != 0) mg_stage_close_file(stage);
+  return result;
+}
+
+void mg_stage_close_file(struct mg_stage *stage)
+{
+  if (stage->map) stage->ops->unmap(stage->map, stage->bytes);
+  if (stage->fd >= 0) stage->ops->close(stage->fd);
+  stage->map = stage->slot = NULL;
+  stage->fd = -1;
+}
+
+static uint8_t *slot_of(const struct mg_stage *stage, uint64_t gen)
+{
+  return stage->map + MG_STAGE_HEADER_BYTES + (size_t)((gen - 1) % stage->slots) * MG_SLOT_BYTES;
+}
+
+bool mg_stage_next(struct mg_stage *stage, uint64_t time_us, uint64_t number)
+{
+  uint64_t gen = stage->gen + 1;
+  uint64_t drained = atomic_load_explicit(&stage->drained, memory_order_acquire);
+  if (gen > drained + stage->slots) return false;
+  uint8_t *slot = slot_of(stage, gen);
+  const struct mg_slot header = {.gen = gen,
+                                 .base_lsn = stage->next_lsn,
+                                 .epoch = stage->header.epoch,
+                                 .base_time_us = time_us,
+                                 .base_number = number};
+  mg_slot_write(&header, slot);
+  atomic_store_explicit((_Atomic uint64_t *)slot, gen, memory_order_release);
+  stage->slot = slot;
+  stage->gen = gen;
+  stage->tag = mg_slot_tag(stage->header.epoch, gen);
+  stage->at = MG_SLOT_HEADER_BYTES;
+  stage->definitions = 0;
+  stage->entries = 0;
+  stage->last_time_us = time_us;
+  stage->last_number = number;
+  return true;
+}
+
+void mg_stage_end_slot(struct mg_stage *stage)
+{
+  if (!stage->slot || !stage->entries) return;
+  if (stage->at + 8 <= MG_SLOT_BYTES)
+    atomic_store_explicit((_Atomic uint64_t *)(stage->slot + stage->at), stage->tag, memory_order_release);
+  stage->slot = NULL;
+  atomic_store_explicit(&stage->closed, stage->gen, memory_order_release);
+}
+
+unsigned mg_stage_free(const struct mg_stage *stage)
+{
+  uint64_t used = stage->gen - atomic_load_explicit(&stage->drained, memory_order_acquire);
+  return stage->slots - (unsigned)used;
+}
+
+int mg_slot_entry(const uint8_t *slot, uint32_t tag, uint64_t gen, bool check, uint32_t *at, struct mg_staged *entry)
+{
+  if (*at + 8 > MG_SLOT_BYTES) return 2;
+  const uint8_t *place = slot + *at;
+  uint64_t commit = atomic_load_explicit((const _Atomic uint64_t *)place, memory_order_acquire);
+  uint32_t len = (uint32_t)(commit >> 32);
+  if ((uint32_t)commit != tag) return 0;
+  if (len == 0) return 2;
+  if (len > MG_ENTRY_BYTES_MAX || *at + MG_ENTRY_HEADER_BYTES + len + 8 > MG_SLOT_BYTES) return 0;
+  if (check && mg_get32(place + 8) != mg_entry_crc(tag, gen, *at, place, len)) return 0;
+  uint32_t word = mg_get32(place + 12);
+  *entry = (struct mg_staged){.payload = place + MG_ENTRY_HEADER_BYTES,
+                              .len = len,
+                              .type = (uint8_t)word,
+                              .info = (uint8_t)(word >> 8),
+                              .aux = (uint16_t)(word >> 16)};
+  *at += MG_ENTRY_HEADER_BYTES + ((len + 7) & ~7u);
+  return 1;
+}
+
+const uint8_t *mg_stage_oldest(const struct mg_stage *stage, uint64_t *gen)
+{
+  uint64_t drained = atomic_load_explicit(&stage->drained, memory_order_relaxed);
+  if (drained == atomic_load_explicit(&stage->closed, memory_order_acquire)) return NULL;
+  *gen = drained + 1;
+  return slot_of(stage, *gen);
+}
+
+void mg_stage_retire(struct mg_stage *stage, uint64_t gen)
+{
+  uint8_t *slot = slot_of(stage, gen);
+  atomic_store_explicit((_Atomic uint64_t *)(slot + 64), gen, memory_order_release); /* a hint for readers: recovery looks at LSNs */
+  atomic_store_explicit(&stage->drained, gen, memory_order_release);
+}
