@@ -15,6 +15,7 @@
 
 enum {
   IN_BYTES = 8192, /* a head, or a head with its body */
+  LINE_BYTES = 4096,
   ARENA_BYTES = 8192,
   HEADERS_MAX = 100,
   BACKLOG = 128,
@@ -229,7 +230,7 @@ static void serve(struct client *client)
   char first[ARENA_BYTES];
   struct mg_arena arena;
   struct mg_request_head request;
-  const struct mg_head_limits limits = {IN_BYTES, IN_BYTES - 1, HEADERS_MAX};
+  const struct mg_head_limits limits = {LINE_BYTES, IN_BYTES - 1, HEADERS_MAX};
   struct mg_management *management = client->management;
   if (client->state == CLIENT_IDLE) enter(client, CLIENT_HEAD, management->settings->management_head_timeout_ms);
   mg_arena_init(&arena, first, sizeof first, &management->no_pool, 0);

@@ -251,6 +251,25 @@ function Gateway:get(target, headers)
 end
 
 
+-- The management port, which a gateway that picked it prints before the other.
+function Gateway:management_port()
+  return tonumber(self.child:output():match("management on [%d%.]+:(%d+)"))
+end
+
+
+-- One request to the management port, on a connection of its own. options: method, headers (lines), body.
+function Gateway:manage(target, options)
+  options = options or {}
+  local client, body = assert(helper.connect(self:management_port())), options.body or ""
+  local length = body ~= "" and ("Content-Length: %d\r\n"):format(#body) or ""
+  client:send(("%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s\r\n%s"):format(options.method or "GET", target, length,
+    options.headers or "", body))
+  local response, err = client:response(options.method, options.seconds)
+  client:close()
+  return assert(response, err)
+end
+
+
 -- Sends raw bytes on a connection of its own; the answer (or nil, why) and the client.
 function Gateway:raw(bytes, method)
   local client = self:connect()

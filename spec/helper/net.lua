@@ -107,7 +107,7 @@ function net.connect(port, options)
   local sock = assert(socket.tcp())
   if options and options.receive_buffer then sock:setoption("recv-buffer-size", options.receive_buffer) end
   sock:settimeout(5)
-  local ok, err = sock:connect("127.0.0.1", port)
+  local ok, err = sock:connect(options and options.host or "127.0.0.1", port)
   if not ok then
     sock:close()
     return nil, err
