@@ -1,5 +1,5 @@
 /* api_offload.c - what filters have done on another thread while their coroutine waits: passwords against hashes.
- * Owns: a job from the call to its end.   May call: exchange, offload, libcrypt.   Never: call Lua.
+ * Owns: a job from the call to its end.   May call: exchange, offload, digest, libcrypt.   Never: call Lua.
  * Thread: the loop's, but for what a job runs. */
 #include "api_private.h"
 
@@ -7,9 +7,37 @@
 #include <openssl/crypto.h>
 #include <stdlib.h>
 
-#include "log.h"
+#include "digest.h"
 
 enum { HASH_BYTES_MAX = 128 };
+
+/* --- credentials -------------------------------------------------------------------------------------------------- */
+
+/* What follows the scheme Basic (RFC 7617, 2) in an Authorization value, or an empty text. */
+static struct mg_str basic_token(struct mg_str value)
+{
+  const size_t scheme = sizeof "basic " - 1;
+  if (value.len <= scheme || !mg_equal_nocase(value.ptr, "basic ", scheme)) return MG_STR("");
+  value = mg_str(value.ptr + scheme, value.len - scheme);
+  while (value.len && value.ptr[0] == ' ') value = mg_str(value.ptr + 1, value.len - 1);
+  return value;
+}
+
+const char *mg_request_basic_credentials(struct mg_request *request, int *len)
+{
+  struct mg_exchange *ex = find(request);
+  if (!ex) return none(len, MG_LUA_GONE);
+  const struct mg_header *line = mg_api_line(&ex->request.headers, MG_STR("authorization"), 0);
+  if (!line || mg_api_line(&ex->request.headers, MG_STR("authorization"), 1)) return none(len, 0);
+  struct mg_str token = basic_token(mg_str(line->value, line->value_len));
+  char *text = mg_arena_alloc(&ex->arena, token.len + 1);
+  size_t size;
+  if (!text) return none(len, MG_LUA_NOMEM);
+  if (!token.len || !mg_base64_decode(token, text, token.len, &size)) return none(len, 0);
+  return give(mg_str(text, size), len);
+}
+
+/* --- passwords ---------------------------------------------------------------------------------------------------- */
 
 struct password_job {
   struct mg_job job;

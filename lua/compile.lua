@@ -9,6 +9,7 @@ local ffi = require "moongate.ffi"
 local guards = require "moongate.guards"
 local handles = require "moongate.handles"
 local handles_edits = require "moongate.handles_edits"
+local passwords = require "moongate.passwords"
 local regex = require "moongate.regex"
 
 local C = ffi.C
@@ -198,7 +199,7 @@ end
 --- One table of phase functions for each route, and the entries of all filters.
 local function build_chains(config, loader)
   local running = C.mg_script_running_filter()
-  local global = start_filters(config.global_filters, loader)
+  local global = start_filters(config.global_filters, loader, "<global>")
   for _, entry in ipairs(global) do entry.global = true end -- their edits outlive a fallback
   local chains, started = {}, concatenated(global, {})
   local stands_in = {} -- routes that are a fallback: without the global filters, which have run for the first route
@@ -206,7 +207,7 @@ local function build_chains(config, loader)
     if route.upstream and route.upstream.fallback then stands_in[route.upstream.fallback] = true end
   end
   for i, route in ipairs(config.routes) do
-    local own = start_filters(route.filters, loader)
+    local own = start_filters(route.filters, loader, route.id)
     local entries = concatenated(global, own)
     chains[i] = {}
     for _, phase in ipairs(PHASES) do
@@ -242,6 +243,7 @@ local function add_predicates(generation, config)
       error(("predicate %s cannot be compiled"):format(leaf.predicate), 0)
     end
   end
+  for _ = 1, #matches do C.mg_generation_predicate(generation, C.MG_DECIDE_FUNCTION, "", 0, "", 0) end
 end
 
 
@@ -309,13 +311,13 @@ end
 -- @return { digest = "64 hexadecimal digits" of the route table, states = what its filters share }; or nil and why
 function compile.build(config, loader)
   local ok, result = pcall(function()
-    local routes = build_routes(config)
-    local digest = digest_of(routes)
-    C.mg_routes_release(routes)
     local functions, why = loader:route_functions(config)
     if not functions then error(why, 0) end
-    local _, started = build_chains(config, loader)
-    opaque_function(config, functions)
+    local routes = build_routes(config, loader)
+    local digest = digest_of(routes)
+    C.mg_routes_release(routes)
+    local chains, started = build_chains(config, loader)
+    opaque_function(config, functions, chains.matches)
     stop_function(started)()
     return { digest = digest, states = loader.host.guards:text() }
   end)
@@ -339,6 +341,9 @@ function compile.host(generation)
         coroutine.yield("sleep", seconds * 1000)
       end,
       regex = regex.new,
+      basic_credentials = passwords.credentials,
+      password_matches = passwords.matches,
+      sha256 = passwords.sha256,
       limiter = made:maker("limiter"),
       breaker = made:maker("breaker"),
     },
@@ -353,13 +358,12 @@ function compile.load(text, pointer)
   require("jit.opt").start("maxtrace=65000", "maxmcode=131072")
   local bundle = require "moongate.bundle"
   local parts = assert(bundle.parse(text))
-  local config, host = parts.config, compile.host()
+  local generation = ffi.cast("struct mg_generation *", pointer)
+  local config, host = parts.config, compile.host(generation)
   require("moongate.sandbox").seal(host)
   local loader = bundle.loader(parts, host)
-  local generation = ffi.cast("struct mg_generation *", pointer)
-  C.mg_generation_routes(generation, build_routes(config))
-  add_predicates(generation, config)
   local functions = assert(loader:route_functions(config))
+  C.mg_generation_routes(generation, build_routes(config, loader))
   local chains, started = build_chains(config, loader)
   local index_of = {}
   for i, route in ipairs(config.routes) do index_of[route.id] = i - 1 end

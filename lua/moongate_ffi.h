@@ -119,6 +119,7 @@ enum {
 };
 
 /* work on another thread: the call prepares it, then the filter yields "job" and asks for the result, 1 or 0, or MG_LUA_BUSY. */
+const char *mg_request_basic_credentials(struct mg_request *request, int *len); /* user:password of one Basic header */
 int mg_request_check_password(struct mg_request *request, const char *password, size_t password_len, const char *hash,
                               size_t hash_len);
 int mg_request_job_result(struct mg_request *request);
@@ -179,6 +180,31 @@ int mg_routes_seal(struct mg_routes *routes);
 void mg_routes_release(struct mg_routes *routes);
 void mg_routes_digest(const struct mg_routes *routes, char out[65]);
 
+/* a request that nobody sent, for `moongate explain` (core/api_sample.c). Results below zero are outcomes of core/err.h, in
+ * words by mg_fault_text, but where MG_LUA_* is said. */
+struct mg_sample;
+struct mg_sample_limits {
+  uint32_t line_bytes_max;
+  uint32_t head_bytes_max;
+  uint32_t header_count_max;
+  int refuse_encoded_slash;
+  double entity_bytes_max; /* 0: none */
+};
+enum { MG_SAMPLE_METHOD, MG_SAMPLE_PATH, MG_SAMPLE_QUERY, MG_SAMPLE_HOST, MG_SAMPLE_CLIENT };
+enum { MG_SAMPLE_UNDECIDED = 2 }; /* a function has to be asked */
+
+struct mg_sample *mg_sample_new(const char *head, size_t len); /* copies */
+void mg_sample_free(struct mg_sample *sample);
+int mg_sample_peer(struct mg_sample *sample, const char *address, size_t len);   /* MG_LUA_VALUE: not an address */
+int mg_sample_trust(struct mg_sample *sample, const char *network, size_t len);  /* MG_LUA_VALUE: not a network */
+int mg_sample_predicate(struct mg_sample *sample, int test, const char *name, size_t name_len, const char *value,
+                        size_t value_len); /* as mg_generation_predicate */
+int mg_sample_read(struct mg_sample *sample, const struct mg_sample_limits *limits); /* once, before what follows */
+const char *mg_sample_text(const struct mg_sample *sample, int which, int *len);
+int mg_sample_find(struct mg_sample *sample, const struct mg_routes *routes); /* as mg_routes_find */
+int mg_sample_test(struct mg_sample *sample, const struct mg_routes *routes, unsigned index); /* 1, 0, MG_SAMPLE_UNDECIDED */
+const char *mg_fault_text(int err, int *status, const char **word);
+
 struct mg_limiter_options {
   double capacity;
   double refill_tokens;
@@ -224,6 +250,7 @@ int mg_generation_upstream(struct mg_generation *generation, unsigned route, con
                            const char *hash_name, size_t hash_name_len);
 int mg_generation_predicate(struct mg_generation *generation, int test, const char *name, size_t name_len, const char *value,
                             size_t value_len);
+int mg_generation_bodies(struct mg_generation *generation, unsigned route, int holds_request, int holds_answer, int reads_answer);
 int mg_generation_fallback(struct mg_generation *generation, unsigned route, unsigned fallback);
 int mg_generation_target(struct mg_generation *generation, unsigned route, const char *key, size_t key_len,
                          const char *authority, size_t authority_len, const char *path_prefix, size_t path_prefix_len, unsigned weight);

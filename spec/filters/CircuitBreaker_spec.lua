@@ -76,7 +76,7 @@ describe("CircuitBreaker", function()
       h.eventually(function() return #upstream.requests > before end, 5)
       assert.equal(503, gw:get("/").status)
       if round == 1 then
-        probe:close()
+        probe:reset()
       else
         local before_death = gw:workers()
         for _, pid in ipairs(before_death) do gw:kill_worker(pid) end

@@ -1,0 +1,82 @@
+-- spec/e2e/waiting_spec.lua - filters that wait: nobody else does, and what happens meanwhile meets no stale filter.
+local h = require "spec.helper"
+local now = require("socket").gettime
+
+local SLEEPER = [[
+local f = { api = 1 }
+function f.request(req)
+  moongate.sleep(0.4)
+  req:set_header("x-slept", "yes")
+end
+function f.response(res) res:set_header("x-response", "ran") end
+function f.log(ex) moongate.log("info", "logged " .. tostring(ex:error())) end
+return f
+]]
+
+
+local function gateway(options)
+  local origin = h.origin()
+  options = options or {}
+  options.routes = h.route_to(origin.port, "    filters: [ sleeper ]\n")
+  options.filters = { sleeper = options.source or SLEEPER }
+  options.workers = 1
+  return h.gateway(options), origin
+end
+
+describe("a filter that waits", function()
+  after_each(h.cleanup)
+
+  it("holds up its own exchange alone", function()
+    local gw, origin = gateway()
+    local clients = {}
+    local began = now()
+    for i = 1, 20 do
+      clients[i] = gw:connect()
+      clients[i]:send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    end
+    for _, client in ipairs(clients) do assert.equal(200, client:response().status) end
+    local took = now() - began
+    assert.is_true(took >= 0.4 and took < 4, tostring(took))
+    for _, request in ipairs(origin.requests) do assert.equal("yes", request:header("x-slept")) end
+  end)
+
+  it("ends on its generation when a reload comes", function()
+    local gw, origin = gateway()
+    local client = gw:connect()
+    client:send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    h.sleep(0.1)
+    gw:write_filter("sleeper", "return { api = 1, request = function(req) req:set_header('x-slept', 'no') end }")
+    assert.equal(0, gw:control("reload").code)
+    assert.equal(200, gw:get("/").status)
+    assert.equal("no", origin.requests[1]:header("x-slept"))
+    assert.equal("ran", client:response():header("x-response"))
+    assert.equal("yes", origin.requests[2]:header("x-slept"))
+  end)
+
+  it("is dropped when its client leaves; log runs once, nothing reaches the upstream", function()
+    local gw, origin = gateway()
+    for i = 1, 6 do
+      local client = gw:connect()
+      client:send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+      h.sleep(0.05)
+      if i % 2 == 0 then client:reset() else client:close() end
+    end
+    h.eventually(function() return select(2, gw:log():gsub("logged reset", "")) >= 3 end, 5, "the log of the resets")
+    h.sleep(0.6)
+    assert.is_nil(gw:log():find("failed in exchange", 1, true))
+    assert.is_true(#origin.requests <= 3) -- a client that only ended its side may still read an answer
+    assert.equal(200, gw:get("/").status)
+  end)
+
+  it("is dropped when its request's body comes too late, and its response filters run", function()
+    local gw, origin = gateway {
+      server = "http: { request_body_timeout: 200ms }\n", source = SLEEPER:gsub("0%.4", "30"),
+    }
+    local client = gw:connect()
+    client:send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab")
+    local answer = client:response(nil, 10)
+    assert.equal(408, answer.status)
+    assert.equal("ran", answer:header("x-response"))
+    assert.equal(0, #origin.requests)
+  end)
+end)
