@@ -21,7 +21,7 @@
 #include "mem.h"
 #include "script.h"
 
-enum { PROGRESS_SIZE = 512, LIMIT_DEFAULT_MS = 5000, HOOK_PATIENCE_MS = 500, ARGUMENTS_MAX = 24 };
+enum { PROGRESS_SIZE = 512, LIMIT_DEFAULT_MS = 5000, HOOK_PATIENCE_MS = 500, ARGUMENTS_MAX = 24 + MG_WORDS_MAX };
 
 struct watchdog {
   pthread_mutex_t lock;
@@ -175,9 +175,13 @@ static int list_arguments(const struct mg_options *options, char numbers[4][24],
     const char *text;
     long number;
   } given[] = {
-      {"--routes", options->routes, MG_UNSET},   {"--server", options->server, MG_UNSET},
-      {"--host", options->host, MG_UNSET},       {"--port", NULL, options->port},
-      {"--workers", NULL, options->workers},     {"--management-port", NULL, options->management_port},
+      {"--routes", options->routes, MG_UNSET},
+      {"--server", options->server, MG_UNSET},
+      {"--host", options->host, MG_UNSET},
+      {"--port", NULL, options->port},
+      {"--client", options->client, MG_UNSET},
+      {"--workers", NULL, options->workers},
+      {"--management-port", NULL, options->management_port},
       {"--bundle-fd", NULL, options->bundle_fd},
   };
   int number = 0;
@@ -191,14 +195,17 @@ static int list_arguments(const struct mg_options *options, char numbers[4][24],
     snprintf(numbers[number], sizeof numbers[number], "%ld", given[i].number);
     out[count++] = numbers[number++];
   }
+  if (options->markdown) out[count++] = (char *)"--markdown";
+  if (options->word_count) out[count++] = (char *)"--";
+  for (unsigned i = 0; i < options->word_count; i++) out[count++] = (char *)options->words[i];
   return count;
 }
 
-int mg_builder_main(const char *module, int argc, char **argv)
+int mg_builder_main(const char *module, unsigned more, int argc, char **argv)
 {
   struct mg_options options;
   char numbers[4][24], *arguments[ARGUMENTS_MAX];
-  int code = mg_cli_parse(&options, MG_OPTIONS_CHECK, argc, argv);
+  int code = mg_cli_parse(&options, MG_OPTIONS_CHECK | more, argc, argv);
   if (code == MG_EXIT_DONE) code = mg_cli_files(&options);
   if (code != MG_EXIT_DONE) return code;
   if (options.bundle_fd >= 0) prctl(PR_SET_PDEATHSIG, SIGKILL);

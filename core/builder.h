@@ -7,6 +7,7 @@
 #pragma once
 
 /** Runs function main of the Lua module moongate.<module> with the command's arguments, routes and server files
- * filled in; argv[0] is the command. Lua sees two functions of ours: moongate_progress(text) names what is about to
+ * filled in; argv[0] is the command, more a set of enum mg_option beside those of check. Words follow the options in
+ * main's list, behind "--". Lua sees two functions of ours: moongate_progress(text) names what is about to
  * run, moongate_load_limit(ms) changes how long it may. Returns the exit code. */
-int mg_builder_main(const char *module, int argc, char **argv);
+int mg_builder_main(const char *module, unsigned more, int argc, char **argv);

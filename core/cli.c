@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum option_kind { OPTION_TEXT, OPTION_NUMBER, OPTION_FLAG };
+enum option_kind { OPTION_TEXT, OPTION_NUMBER, OPTION_FLAG, OPTION_WORD };
 
 struct option_row {
   const char *name; /* first, for mg_cli_nearest */
@@ -32,6 +32,9 @@ static const struct option_row rows[] = {
     {"--load-limit", MG_OPTION_LOAD_LIMIT, OPTION_NUMBER, AT(load_limit_ms), 1, 86400000},
     {"--json", MG_OPTION_JSON, OPTION_FLAG, AT(json), 0, 0},
     {"--slot", MG_OPTION_SLOT, OPTION_NUMBER, AT(slot), 0, 255},
+    {"--client", MG_OPTION_CLIENT, OPTION_TEXT, AT(client), 0, 0},
+    {"--markdown", MG_OPTION_MARKDOWN, OPTION_FLAG, AT(markdown), 0, 0},
+    {"-H", MG_OPTION_WORDS, OPTION_WORD, 0, 0, 0},
 };
 #undef AT
 enum { ROW_COUNT = sizeof rows / sizeof rows[0], WORD_MAX = 64 };
@@ -97,8 +100,22 @@ static const struct option_row *find_row(const char *name, size_t len, unsigned 
   return NULL;
 }
 
+static int add_word(struct mg_options *options, const char *command, const char *word)
+{
+  if (options->word_count == MG_WORDS_MAX) {
+    fprintf(stderr, "moongate %s: more than %d words\n", command, MG_WORDS_MAX);
+    return MG_EXIT_USAGE;
+  }
+  options->words[options->word_count++] = word;
+  return MG_EXIT_DONE;
+}
+
 static int store(struct mg_options *options, const struct option_row *row, const char *command, const char *value)
 {
+  if (row->kind == OPTION_WORD) {
+    int code = add_word(options, command, row->name);
+    return code == MG_EXIT_DONE ? add_word(options, command, value) : code;
+  }
   char *field = (char *)options + row->offset;
   if (row->kind == OPTION_TEXT) {
     if (*value == '\0') {
@@ -131,6 +148,10 @@ int mg_cli_parse(struct mg_options *options, unsigned allowed, int argc, char **
   const char *command = argv[0];
   for (int i = 1; i < argc; i++) {
     const char *word = argv[i];
+    if (word[0] != '-' && (allowed & MG_OPTION_WORDS)) {
+      if (add_word(options, command, word) != MG_EXIT_DONE) return MG_EXIT_USAGE;
+      continue;
+    }
     if (word[0] != '-') {
       fprintf(stderr, "moongate %s: \"%s\" is not an option; see moongate help\n", command, word);
       return MG_EXIT_USAGE;

@@ -20,6 +20,9 @@ enum mg_option {
   MG_OPTION_LOAD_LIMIT = 1 << 8,
   MG_OPTION_JSON = 1 << 9,
   MG_OPTION_SLOT = 1 << 10,
+  MG_OPTION_WORDS = 1 << 11, /* words that are no options, and -H with its value */
+  MG_OPTION_CLIENT = 1 << 12,
+  MG_OPTION_MARKDOWN = 1 << 13,
 
   MG_OPTIONS_RUN = MG_OPTION_ROUTES | MG_OPTION_SERVER | MG_OPTION_HOST | MG_OPTION_PORT | MG_OPTION_MANAGEMENT_PORT |
                    MG_OPTION_CONTROL | MG_OPTION_WORKERS,
@@ -27,7 +30,7 @@ enum mg_option {
   MG_OPTIONS_CONTROL = MG_OPTION_PORT | MG_OPTION_CONTROL
 };
 
-enum { MG_UNSET = -1 };
+enum { MG_UNSET = -1, MG_WORDS_MAX = 64 };
 
 /* Texts are borrowed from argv and the environment; numbers that were not given are MG_UNSET. */
 struct mg_options {
@@ -35,6 +38,7 @@ struct mg_options {
   const char *server; /* NULL: none was named and there is no server.yaml */
   const char *host;
   const char *control;
+  const char *client;
   long port;
   long management_port;
   long workers;
@@ -42,6 +46,9 @@ struct mg_options {
   long load_limit_ms;
   long slot;
   bool json;
+  bool markdown;
+  unsigned word_count;
+  const char *words[MG_WORDS_MAX]; /* in order; -H is a word before its value */
 };
 
 /** Reads argv[1..] (argv[0] is the sub-command). allowed is a set of enum mg_option. MG_EXIT_DONE, or MG_EXIT_USAGE

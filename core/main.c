@@ -19,6 +19,7 @@ struct command {
   const char *module; /* of a command that is written in Lua */
   const char *arguments;
   const char *help; /* NULL: not for people */
+  unsigned more;    /* options of a command in Lua beside those of check */
 };
 
 static int version_main(int argc, char **argv)
@@ -35,17 +36,19 @@ static int help_main(int argc, char **argv);
   "[--routes FILE] [--server FILE] [--host H] [--port N] [--management-port N] [--control PATH] [--workers N]"
 
 static const struct command commands[] = {
-    {"run", mg_master_main, NULL, RUN_OPTIONS, "start a gateway"},
-    {"check", NULL, "check", RUN_OPTIONS, "validate and compile the configuration, print the routes"},
-    {"demo", mg_demo_main, NULL, "[--port N]", "a gateway with an origin and a filter to play with"},
-    {"origin", mg_origin_main, NULL, "--port N [--host H]", "a small origin server for trying things out"},
-    {"reload", mg_command_main, NULL, "[--port N | --control PATH]", "load the routes and filters again"},
-    {"status", mg_command_main, NULL, "[--port N | --control PATH] [--json]", "what a running gateway is doing"},
-    {"stop", mg_command_main, NULL, "[--port N | --control PATH]", "finish what runs and end"},
-    {"test", mg_test_main, NULL, "[BUSTED ARGUMENTS]", "run specs of filters, with the kit `moongate.test`"},
-    {"version", version_main, NULL, "", "print the version"},
-    {"help", help_main, NULL, "", "print this"},
-    {"worker", mg_worker_main, NULL, "", NULL},
+    {"run", mg_master_main, NULL, RUN_OPTIONS, "start a gateway", 0},
+    {"check", NULL, "check", RUN_OPTIONS, "validate and compile the configuration, print the routes", 0},
+    {"explain", NULL, "explain", "METHOD URL [-H 'NAME: VALUE']... [--client ADDRESS] [--routes FILE] [--server FILE]",
+     "which route such a request takes, and why not the ones before", MG_OPTION_WORDS | MG_OPTION_CLIENT},
+    {"demo", mg_demo_main, NULL, "[--port N]", "a gateway with an origin and a filter to play with", 0},
+    {"origin", mg_origin_main, NULL, "--port N [--host H]", "a small origin server for trying things out", 0},
+    {"reload", mg_command_main, NULL, "[--port N | --control PATH]", "load the routes and filters again", 0},
+    {"status", mg_command_main, NULL, "[--port N | --control PATH] [--json]", "what a running gateway is doing", 0},
+    {"stop", mg_command_main, NULL, "[--port N | --control PATH]", "finish what runs and end", 0},
+    {"test", mg_test_main, NULL, "[BUSTED ARGUMENTS]", "run specs of filters, with the kit `moongate.test`", 0},
+    {"version", version_main, NULL, "", "print the version", 0},
+    {"help", help_main, NULL, "", "print this", 0},
+    {"worker", mg_worker_main, NULL, "", NULL, 0},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -88,7 +91,7 @@ int main(int argc, char **argv)
   if (strcmp(name, "--version") == 0) name = "version";
   for (int i = 0; i < COMMANDS; i++) {
     if (strcmp(commands[i].name, name) != 0) continue;
-    if (commands[i].module) return mg_builder_main(commands[i].module, argc - 1, argv + 1);
+    if (commands[i].module) return mg_builder_main(commands[i].module, commands[i].more, argc - 1, argv + 1);
     argv[1] = (char *)name;
     return commands[i].main(argc - 1, argv + 1);
   }

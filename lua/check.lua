@@ -15,18 +15,24 @@ local check = {}
 local DONE, FAILED, USAGE = 0, 1, 2
 local OPTIONS = {
   "--routes", "--server", "--host", "--port", "--management-port", "--control", "--workers", "--journal", "--bundle-fd",
+  "--client",
 }
+local FLAGS = { ["--markdown"] = true }
 
 
---- "--routes X" and "--routes=X" alike. @return name → value, or nil and why
-local function parse_arguments(argv)
+--- "--routes X" and "--routes=X" alike. @return name → value, and the words behind "--"; or nil and why
+function check.arguments(argv)
   local known, options = {}, {}
   for _, name in ipairs(OPTIONS) do known[name] = true end
   local i = 1
-  while i <= #argv do
+  while i <= #argv and argv[i] ~= "--" do
     local name, value = argv[i]:match("^(%-%-[^=]+)=(.*)$")
     name = name or argv[i]
-    if not known[name] then return nil, ("unknown option %s%s"):format(name, suggest.hint(name, OPTIONS)) end
+    if FLAGS[name] then
+      value = true
+    elseif not known[name] then
+      return nil, ("unknown option %s%s"):format(name, suggest.hint(name, OPTIONS))
+    end
     if not value then
       i = i + 1
       value = argv[i]
@@ -35,7 +41,7 @@ local function parse_arguments(argv)
     options[name] = value
     i = i + 1
   end
-  return options
+  return options, { unpack(argv, i + 1) }
 end
 
 
@@ -99,14 +105,14 @@ end
 
 
 --- A routes file that was not named: the variable's, routes.yaml, or routes.lua where only that is there.
-local function default_routes()
+function check.default_routes()
   local named = os.getenv("MOONGATE_ROUTES_CONFIG")
   if named then return named end
   return not read_disk("routes.yaml") and read_disk("routes.lua") and "routes.lua" or "routes.yaml"
 end
 
 
-local function default_server()
+function check.default_server()
   return os.getenv("MOONGATE_SERVER_CONFIG") or (read_disk("server.yaml") and "server.yaml") or nil
 end
 
@@ -151,15 +157,21 @@ local function builder_host()
 end
 
 
+--- What loading needs from this process, see conf.load_routes.
+function check.options(read)
+  local host, check_regex = builder_host()
+  return {
+    read = read or read_any, getenv = os.getenv, search = search_templates(), list = list_folder,
+    is_built_in = is_built_in, progress = progress, host = host, check_regex = check_regex,
+  }
+end
+
+
 --- Loads and compiles everything.
 -- @return { config, settings, sources, digest, warnings }, or nil and a list of lines that say what is wrong
 function check.load(routes, server)
   local read, sources = bundle.recorder(read_any)
-  local host, check_regex = builder_host()
-  local options = {
-    read = read, getenv = os.getenv, search = search_templates(), list = list_folder, is_built_in = is_built_in,
-    progress = progress, host = host, check_regex = check_regex,
-  }
+  local options = check.options(read)
   local settings, server_lines = conf.load_server(server, options)
   if settings and moongate_load_limit then moongate_load_limit(settings["scripts.max_load_time"]) end
   local loaded, lines = conf.load_routes(routes, options)
@@ -174,7 +186,7 @@ function check.load(routes, server)
   for _, line in ipairs(loaded.warnings) do warnings[#warnings + 1] = line end
   return {
     config = loaded.config, settings = settings, sources = sources, digest = compiled.digest,
-    states = compiled.states, warnings = warnings,
+    states = compiled.states, warnings = warnings, loader = loaded.loader,
     schema_of = function(filter)
       local module = loaded.loader:module(filter)
       return module and module.schema or {}
@@ -272,14 +284,14 @@ end
 --- The command. @param argv the arguments without the command's name
 -- @return exit code, and the bundle when --bundle-fd was given and all is well
 function check.main(argv)
-  local options, why = parse_arguments(argv)
+  local options, why = check.arguments(argv)
   if not options then
     say({ why }, "moongate check: ")
     return USAGE
   end
   sandbox.seal()
-  local routes = options["--routes"] or default_routes()
-  local loaded, lines = check.load(routes, options["--server"] or default_server())
+  local routes = options["--routes"] or check.default_routes()
+  local loaded, lines = check.load(routes, options["--server"] or check.default_server())
   if not loaded then
     say(lines, "")
     return FAILED

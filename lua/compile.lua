@@ -379,4 +379,7 @@ function compile.load(text, pointer)
 end
 
 
+compile.build_routes, compile.TESTS = build_routes, TESTS -- for explain
+
+
 return compile

@@ -77,7 +77,25 @@ TEST(the_nearest_word_is_near)
   CHECK(mg_cli_nearest(longer, words, 4, sizeof words[0]) == NULL);
 }
 
+TEST(words_keep_their_order)
+{
+  enum { WORD_OPTIONS = MG_OPTION_WORDS | MG_OPTION_ROUTES };
+  struct mg_options options;
+  CHECK_INT(PARSE(&options, WORD_OPTIONS, "explain", "GET", "--routes=a", "/", "-H", "--a: b"), MG_EXIT_DONE);
+  CHECK_INT(options.word_count, 4);
+  CHECK_INT(strcmp(options.words[1], "/"), 0);
+  CHECK_INT(strcmp(options.words[2], "-H"), 0);
+  CHECK_INT(strcmp(options.words[3], "--a: b"), 0);
+  CHECK_INT(PARSE(&options, WORD_OPTIONS, "explain", "-H"), MG_EXIT_USAGE);
+  CHECK_INT(PARSE(&options, WORD_OPTIONS, "explain", "-X", "a"), MG_EXIT_USAGE);
+  CHECK_INT(PARSE(&options, MG_OPTIONS_RUN, "run", "-H", "a: b"), MG_EXIT_USAGE);
+  char *many[MG_WORDS_MAX + 2] = {"explain"};
+  for (int i = 1; i < MG_WORDS_MAX + 2; i++) many[i] = "a";
+  CHECK_INT(mg_cli_parse(&options, WORD_OPTIONS, MG_WORDS_MAX + 1, many), MG_EXIT_DONE);
+  CHECK_INT(mg_cli_parse(&options, WORD_OPTIONS, MG_WORDS_MAX + 2, many), MG_EXIT_USAGE);
+}
+
 RUN_TESTS({"both forms are read", both_forms_are_read}, {"a flag takes no value", a_flag_takes_no_value},
           {"numbers have limits", numbers_have_limits},
           {"what a command does not take is refused", what_a_command_does_not_take_is_refused},
-          {"the nearest word is near", the_nearest_word_is_near})
+          {"words keep their order", words_keep_their_order}, {"the nearest word is near", the_nearest_word_is_near})
