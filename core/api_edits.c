@@ -12,7 +12,7 @@ _Static_assert((int)MG_QUERY_OP_SET == (int)MG_QUERY_SET && (int)MG_QUERY_OP_REM
 static struct mg_exchange *find_editable(const void *handle, int *err)
 {
   struct mg_exchange *ex = find(handle);
-  *err = !ex ? MG_LUA_GONE : ex->phase != MG_PHASE_REQUEST ? MG_LUA_PHASE : MG_LUA_OK;
+  *err = !ex ? MG_LUA_GONE : !mg_api_may_edit(ex) ? MG_LUA_PHASE : MG_LUA_OK;
   return *err ? NULL : ex;
 }
 
@@ -92,7 +92,8 @@ int mg_request_set_target(struct mg_request *request, unsigned nth)
 int mg_request_try(struct mg_request *request)
 {
   struct mg_exchange *ex = find(request);
-  return ex ? ex->tries : MG_LUA_GONE;
+  if (!ex) return MG_LUA_GONE;
+  return ex->phase == MG_PHASE_UPSTREAM ? ex->tries + 1 : ex->tries; /* there it is about to begin */
 }
 
 int mg_exchange_keep_locals(struct mg_exchange *handle, int more)

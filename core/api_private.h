@@ -35,6 +35,12 @@ static inline const char *none(int *len, int err)
   return NULL;
 }
 
+/** Whether filters may change the request now. */
+static inline bool mg_api_may_edit(const struct mg_exchange *ex)
+{
+  return ex->phase == MG_PHASE_REQUEST || ex->phase == MG_PHASE_UPSTREAM;
+}
+
 /** The nth line (from 0) of that name, or NULL. */
 const struct mg_header *mg_api_line(const struct mg_headers *list, struct mg_str name, unsigned nth);
 /** As above, as text for Lua. */

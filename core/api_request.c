@@ -65,7 +65,7 @@ static int edit_request(struct mg_request *request, enum mg_edit_op op, struct m
 {
   struct mg_exchange *ex = find(request);
   if (!ex) return MG_LUA_GONE;
-  if (ex->phase != MG_PHASE_REQUEST) return MG_LUA_PHASE;
+  if (!mg_api_may_edit(ex)) return MG_LUA_PHASE;
   int err = mg_api_check_line(name, value);
   if (err) return err;
   if (mg_header_id(name.ptr, name.len) == MG_H_HOST) return op == MG_EDIT_SET ? set_host(ex, value) : MG_LUA_FRAMING;
@@ -135,7 +135,7 @@ int mg_request_set_path(struct mg_request *request, const char *path, size_t len
 {
   struct mg_exchange *ex = find(request);
   if (!ex) return MG_LUA_GONE;
-  if (ex->phase != MG_PHASE_REQUEST) return MG_LUA_PHASE;
+  if (!mg_api_may_edit(ex)) return MG_LUA_PHASE;
   if (!len || path[0] != '/') return MG_LUA_TARGET;
   struct mg_str encoded = mg_path_encode(mg_str(path, len), &ex->arena);
   struct mg_target_parts parts; /* what the client may not send must not come out of a rewriting either */
@@ -149,7 +149,7 @@ int mg_request_set_query_string(struct mg_request *request, const char *query, s
 {
   struct mg_exchange *ex = find(request);
   if (!ex) return MG_LUA_GONE;
-  if (ex->phase != MG_PHASE_REQUEST) return MG_LUA_PHASE;
+  if (!mg_api_may_edit(ex)) return MG_LUA_PHASE;
   for (size_t i = 0; i < len; i++)
     if ((unsigned char)query[i] <= 0x20 || query[i] == 0x7f || query[i] == '#') return MG_LUA_TARGET;
   char *copy = mg_arena_copy(&ex->arena, query, len);
@@ -161,7 +161,7 @@ int mg_request_set_query_string(struct mg_request *request, const char *query, s
 void mg_request_mark(struct mg_request *request)
 {
   struct mg_exchange *ex = find(request);
-  if (ex) ex->mark = (struct mg_edit_mark){ex->last_edit, ex->new_path, ex->new_query, ex->new_host};
+  if (ex) ex->mark = mg_exchange_mark(ex);
 }
 
 int mg_request_answered(struct mg_request *request)

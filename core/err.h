@@ -20,6 +20,7 @@
   X(ECLTE, 400, "length_and_chunked", "Content-Length and Transfer-Encoding exclude each other.")    \
   X(EBADCHUNK, 400, "bad_chunk", "The chunked body is malformed.")                                   \
   X(EBADTRAILER, 400, "bad_trailer", "A trailer line is malformed.")                                 \
+  X(EBODYHELD, 413, "held_body_too_large", "The body is larger than limits.max_held_body, which its filters need.") \
   X(EBODYSHORT, 400, "body_truncated", "The request body ended early.")                              \
   X(EBADEXPECT, 417, "bad_expect", "That expectation cannot be met.")                                \
   X(EMETHOD, 501, "method", "That method is not supported.")                                         \
@@ -47,6 +48,7 @@
   X(EUPCLOSED, 502, "upstream_closed", "The upstream closed before it answered.")                    \
   X(EUPBAD, 502, "upstream_bad_response", "The upstream's answer is not valid HTTP/1.1.")            \
   X(EUPHEADLARGE, 502, "upstream_head_too_large", "The head of the upstream's answer is too large.") \
+  X(EUPHELD, 502, "held_answer_too_large", "The answer is larger than limits.max_held_body, which its filters need.") \
   X(EUPSWITCH, 502, "upstream_unasked_101", "The upstream switched protocols unasked.")              \
   X(EUPTIMEOUT, 504, "upstream_timeout", "The upstream did not answer in time.")                     \
   /* ends of a connection; no answer goes with them */                                               \

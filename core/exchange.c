@@ -81,6 +81,9 @@ static void free_exchange(struct mg_exchange *ex)
   mg_exchange_drop_locals(ex);
   mg_exchange_stop_waiting(ex);
   mg_inflow_free(&ex->up_in);
+  mg_buf_free(&ex->request_held);
+  mg_buf_free(&ex->answer_held);
+  mg_buf_free(&ex->given);
   mg_arena_reset(&ex->arena, ex->first, first_size());
   gateway->slots[slot] = NULL;
   gateway->free_slots[gateway->free_count++] = (uint16_t)slot;
@@ -133,6 +136,8 @@ enum mg_next mg_exchange_fail(struct mg_exchange *ex, int err)
   mg_exchange_leave_upstream(ex, false);
   ex->source = MG_FROM_GATEWAY;
   ex->answered = true;
+  ex->answer_is_held = false;
+  ex->piece_waits = false;
   ex->script_done = false;
   ex->response_at = (int8_t)ex->depth;
   ex->skip_filters = ex->skip_filters || ex->route < 0 || err == MG_ESCRIPT;

@@ -30,7 +30,7 @@ enum mg_step {
 enum mg_next { MG_NEXT, MG_WAIT, MG_DONE };
 
 /** Which of a filter's functions runs, for the calls that only some may make. */
-enum mg_phase { MG_PHASE_NONE, MG_PHASE_REQUEST, MG_PHASE_RESPONSE, MG_PHASE_LOG };
+enum mg_phase { MG_PHASE_NONE, MG_PHASE_REQUEST, MG_PHASE_UPSTREAM, MG_PHASE_RESPONSE, MG_PHASE_CHUNK, MG_PHASE_LOG };
 
 /** Who made the answer. */
 enum mg_source { MG_FROM_UPSTREAM, MG_FROM_FILTER, MG_FROM_GATEWAY };
@@ -141,7 +141,18 @@ struct mg_exchange {
   struct mg_response_head response;
   struct mg_headers response_trailers;
   struct mg_body_decoder response_body;
-  struct mg_str answer_body; /* of an answer of ours */
+  struct mg_str answer_body; /* of an answer of ours, or of one that is held */
+
+  /* bodies that filters hold or change */
+  struct mg_buf request_held, answer_held;
+  bool request_is_held, answer_is_held;
+  bool held_sent;             /* the held request body is with the upstream */
+  bool piece_waits;           /* a chunk function has yielded */
+  bool piece_given;           /* it has given other bytes */
+  int piece_ref;              /* whose */
+  struct mg_body_piece piece; /* what a chunk function looks at */
+  struct mg_buf given;        /* what it gave instead */
+  struct mg_edit_mark try_mark; /* edits of upstream functions are dropped before the next try */
   struct mg_str client_head; /* as written */
   uint8_t body_out;          /* enum mg_body_out, towards the client */
   uint64_t response_bytes;   /* of the body, as sent to the client */
@@ -212,6 +223,20 @@ int mg_exchange_edited_headers(struct mg_exchange *ex, struct mg_headers *out);
 /** exchange_send.c: frames a piece of a body; bufs has room for 4. Returns how many it used. */
 unsigned mg_exchange_frame(struct mg_exchange *ex, const struct mg_body_piece *piece, enum mg_body_out out,
                            const struct mg_headers *trailers, uv_buf_t *bufs);
+/** exchange_send.c: decodes what the client has sent of its body; 0 or an error of its framing, its size or its pace. */
+int mg_exchange_next_body_piece(struct mg_exchange *ex, struct mg_body_piece *piece);
+/** exchange_response.c: the next piece of the upstream's body; 0, MG_EAGAIN_LATER, or an error. */
+int mg_exchange_next_answer_piece(struct mg_exchange *ex, struct mg_body_piece *piece);
+/** exchange_body.c: reads the whole request body into memory; 0, MG_EAGAIN_LATER, or an error. */
+int mg_exchange_collect_request(struct mg_exchange *ex);
+/** exchange_body.c: reads the whole answer into memory and leaves the upstream; as above. */
+int mg_exchange_collect_answer(struct mg_exchange *ex);
+/** exchange_body.c: lets chunk functions change a piece (its bytes live until the next one); 0, MG_EAGAIN_LATER, MG_ESCRIPT. While a
+ * call waits, piece is ignored. */
+int mg_exchange_transform(struct mg_exchange *ex, int ref, struct mg_body_piece *piece);
+/** exchange_request.c: what the edits are now, and back to what they were. */
+struct mg_edit_mark mg_exchange_mark(struct mg_exchange *ex);
+void mg_exchange_undo_edits(struct mg_exchange *ex, const struct mg_edit_mark *mark);
 /** exchange_send.c: writes the head for ex->member into ex->up_head; 0 or MG_ENOMEM. */
 int mg_exchange_write_upstream_head(struct mg_exchange *ex);
 /** exchange_send.c: milliseconds left until the answer's head must be there; UINT64_MAX without a limit. */

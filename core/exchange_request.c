@@ -113,7 +113,16 @@ enum mg_next mg_step_route(struct mg_exchange *ex)
 
 enum mg_next mg_step_collect(struct mg_exchange *ex)
 {
-  ex->step = MG_STEP_REQUEST; /* no filter declares a buffered body */
+  if (ex->plan->holds_request && !ex->request_done) {
+    int err = mg_exchange_collect_request(ex);
+    if (err == MG_EAGAIN_LATER) return MG_WAIT;
+    if (err) {
+      ex->close = true;
+      ex->request_broken = true;
+      return mg_exchange_fail(ex, err);
+    }
+  }
+  ex->step = MG_STEP_REQUEST;
   return MG_NEXT;
 }
 
@@ -130,15 +139,25 @@ enum mg_next mg_step_request(struct mg_exchange *ex)
   return MG_NEXT;
 }
 
+struct mg_edit_mark mg_exchange_mark(struct mg_exchange *ex)
+{
+  return (struct mg_edit_mark){ex->last_edit, ex->new_path, ex->new_query, ex->new_host};
+}
+
+void mg_exchange_undo_edits(struct mg_exchange *ex, const struct mg_edit_mark *mark)
+{
+  ex->last_edit = mark->last_edit ? mark->last_edit : &ex->first_edit;
+  *ex->last_edit = NULL;
+  ex->new_path = mark->new_path;
+  ex->new_query = mark->new_query;
+  ex->new_host = mark->new_host;
+}
+
 /* Another route stands in: the edits of this one are dropped, its later phases still run. */
 static void fall_back(struct mg_exchange *ex)
 {
   ex->plan = ex->plans[++ex->depth] = &ex->generation->plans[ex->plan->fallback];
-  ex->last_edit = ex->mark.last_edit ? ex->mark.last_edit : &ex->first_edit;
-  *ex->last_edit = NULL;
-  ex->new_path = ex->mark.new_path;
-  ex->new_query = ex->mark.new_query;
-  ex->new_host = ex->mark.new_host;
+  mg_exchange_undo_edits(ex, &ex->mark);
   ex->wanted_member = 0;
   ex->response_at = (int8_t)ex->depth;
   ex->step = MG_STEP_REQUEST;

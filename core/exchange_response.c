@@ -13,7 +13,8 @@ static bool is_bodiless(const struct mg_exchange *ex)
 /* How the body goes out: the client's version and the status decide, whatever came in (RFC 9112, 6.3). */
 static void choose_framing(struct mg_exchange *ex, struct mg_response_out *out)
 {
-  bool ours = ex->source != MG_FROM_UPSTREAM;
+  bool ours = ex->source != MG_FROM_UPSTREAM || ex->answer_is_held;
+  bool changed = ex->plan && ex->plan->reads_answer; /* the upstream's length says nothing of what goes out */
   out->body = MG_OUT_NONE;
   if (is_bodiless(ex)) {
     ex->discard_body = !ours && !ex->response_body.done;
@@ -21,12 +22,12 @@ static void choose_framing(struct mg_exchange *ex, struct mg_response_out *out)
       out->body = MG_OUT_LENGTH;
       out->content_length = ex->answer_body.len;
     } else {
-      out->keep_length = ex->response.status != 204 && ex->response.status >= 200;
+      out->keep_length = ex->response.status != 204 && ex->response.status >= 200 && !changed;
     }
   } else if (ours) {
     out->body = MG_OUT_LENGTH;
     out->content_length = ex->answer_body.len;
-  } else if (ex->response.framing == MG_FRAMING_LENGTH) {
+  } else if (ex->response.framing == MG_FRAMING_LENGTH && !changed) {
     out->body = MG_OUT_LENGTH;
     out->content_length = ex->response.content_length;
   } else if (ex->response.framing == MG_FRAMING_NONE) {
@@ -98,9 +99,18 @@ static int run_filters(struct mg_exchange *ex)
   return 0;
 }
 
+/* True while the answer's body has to be read before its filters run. */
+static bool wants_body(const struct mg_exchange *ex)
+{
+  return ex->plan && ex->plan->holds_answer && ex->source == MG_FROM_UPSTREAM && !ex->answer_is_held && !ex->tunnel &&
+         !is_bodiless(ex);
+}
+
 enum mg_next mg_step_response(struct mg_exchange *ex)
 {
-  int err = run_filters(ex);
+  int err = wants_body(ex) ? mg_exchange_collect_answer(ex) : 0;
+  if (err == MG_EAGAIN_LATER) return MG_WAIT;
+  if (!err) err = run_filters(ex);
   if (err == MG_EAGAIN_LATER) {
     if (ex->up) mg_conn_pause(&ex->up->conn), mg_conn_timeout(&ex->up->conn, 0);
     return MG_WAIT;
@@ -116,7 +126,7 @@ enum mg_next mg_step_response(struct mg_exchange *ex)
 /* --- relay --------------------------------------------------------------------------------------------------------------------- */
 
 /* The next piece of the upstream's body. 0, MG_EAGAIN_LATER when nothing is there, or an error. */
-static int next_piece(struct mg_exchange *ex, struct mg_body_piece *piece)
+int mg_exchange_next_answer_piece(struct mg_exchange *ex, struct mg_body_piece *piece)
 {
   struct mg_inflow *in = &ex->up_in;
   *piece = (struct mg_body_piece){0};
@@ -135,6 +145,19 @@ static int next_piece(struct mg_exchange *ex, struct mg_body_piece *piece)
     return 0;
   }
   return ex->up_err == MG_EUPTIMEOUT ? MG_EUPTIMEOUT : MG_EAGAIN_LATER;
+}
+
+/* The same, through the filters that change it. */
+static int next_piece(struct mg_exchange *ex, struct mg_body_piece *piece)
+{
+  int ref = ex->plan ? ex->plan->chunk_response_ref : 0;
+  if (!ref || ex->discard_body) return mg_exchange_next_answer_piece(ex, piece);
+  *piece = (struct mg_body_piece){0};
+  if (ex->piece_waits && ex->piece_ref == ref) return mg_exchange_transform(ex, ref, piece);
+  if (ex->waiting.L) return MG_EAGAIN_LATER;
+  int err = mg_exchange_next_answer_piece(ex, piece);
+  if (err || (!piece->len && !piece->last)) return err;
+  return mg_exchange_transform(ex, ref, piece);
 }
 
 static int send_client(struct mg_exchange *ex, uv_buf_t *bufs, unsigned count)
@@ -198,7 +221,7 @@ static enum mg_next relay_upstream(struct mg_exchange *ex)
 enum mg_next mg_step_relay(struct mg_exchange *ex)
 {
   if (ex->tunnel) return mg_tunnel_run(ex);
-  if (ex->source != MG_FROM_UPSTREAM) return relay_own(ex);
+  if (ex->source != MG_FROM_UPSTREAM || ex->answer_is_held) return relay_own(ex);
   return relay_upstream(ex);
 }
 

@@ -56,7 +56,7 @@ void mg_exchange_stop_waiting(struct mg_exchange *ex)
 static int begin_waiting(struct mg_exchange *ex)
 {
   double milliseconds;
-  enum mg_wait wait = ex->phase == MG_PHASE_LOG ? MG_WAIT_NOTHING : mg_coroutine_waits(&ex->waiting, &milliseconds);
+  enum mg_wait wait = ex->phase == MG_PHASE_LOG || ex->phase == MG_PHASE_UPSTREAM ? MG_WAIT_NOTHING : mg_coroutine_waits(&ex->waiting, &milliseconds);
   if (wait == MG_WAIT_SLEEP) {
     mg_timer_set(&ex->gateway->net.wheel, &ex->sleep, milliseconds < 1 ? 1 : (uint64_t)milliseconds);
     return MG_EAGAIN_LATER;

@@ -10,18 +10,20 @@ enum { RATE_GRACE_MS = 5000 };
 int mg_exchange_edited_headers(struct mg_exchange *ex, struct mg_headers *out)
 {
   *out = ex->request.headers;
-  if (!ex->first_edit) return 0;
+  bool plain = ex->plan && ex->plan->reads_answer; /* filters read the answer's body: not a compressed one */
+  if (!ex->first_edit && !plain) return 0;
   struct mg_header *items = mg_arena_alloc(&ex->arena, (out->count + 8u) * sizeof *items);
   if (!items) return MG_ENOMEM;
   memcpy(items, out->items, out->count * sizeof *items);
   out->items = items;
   out->capacity = (uint16_t)(out->count + 8);
+  if (plain && mg_headers_set(out, MG_STR("accept-encoding"), MG_STR("identity"))) return MG_ENOMEM;
   for (const struct mg_edit *edit = ex->first_edit; edit; edit = edit->next) {
     int err = 0;
     if (edit->op == MG_EDIT_SET)
       err = mg_headers_set(out, edit->name, edit->value);
     else if (edit->op == MG_EDIT_ADD)
-      err = mg_headers_push(out, edit->name, edit->value, mg_header_id(edit->name.ptr, edit->name.len));
+      err = mg_headers_add(out, edit->name, edit->value);
     else if (edit->op == MG_EDIT_REMOVE)
       mg_headers_remove(out, edit->name);
     else
@@ -57,8 +59,9 @@ static struct mg_str upstream_target(struct mg_exchange *ex)
 
 static enum mg_body_out request_body_out(const struct mg_exchange *ex)
 {
+  if (ex->request_is_held) return ex->request_held.len || ex->request.framing != MG_FRAMING_NONE ? MG_OUT_LENGTH : MG_OUT_NONE;
   switch (ex->request.framing) {
-  case MG_FRAMING_LENGTH: return MG_OUT_LENGTH;
+  case MG_FRAMING_LENGTH: return ex->plan->chunk_request_ref ? MG_OUT_CHUNKED : MG_OUT_LENGTH;
   case MG_FRAMING_CHUNKED: return MG_OUT_CHUNKED;
   default: return MG_OUT_NONE;
   }
@@ -84,7 +87,7 @@ int mg_exchange_write_upstream_head(struct mg_exchange *ex)
                                      .expect = ex->request.expects_100,
                                      .te_trailers = ex->te_trailers,
                                      .body = request_body_out(ex),
-                                     .content_length = ex->request.content_length};
+                                     .content_length = ex->request_is_held ? ex->request_held.len : ex->request.content_length};
   if (!out.target.ptr) return MG_ENOMEM;
   size_t bound = mg_request_write_bound(&out);
   char *head = mg_arena_alloc(&ex->arena, bound);
@@ -96,33 +99,14 @@ int mg_exchange_write_upstream_head(struct mg_exchange *ex)
   return 0;
 }
 
-/* Puts the trailers behind the last chunk; returns how many bufs were used. */
-static unsigned last_chunk(struct mg_exchange *ex, const struct mg_headers *trailers, uv_buf_t *buf)
+/* What ends a chunked body. Trailers that the arena has no room for are left out: they are optional (RFC 9110, 6.5.1). */
+static uv_buf_t last_chunk(struct mg_exchange *ex, const struct mg_headers *trailers)
 {
-  size_t len = 5;
-  for (unsigned i = 0; i < trailers->count; i++) len += trailers->items[i].name_len + trailers->items[i].value_len + 4;
-  char *out = len == 5 ? NULL : mg_arena_alloc(&ex->arena, len);
-  if (!out) {
-    *buf = uv_buf_init((char *)"0\r\n\r\n", 5);
-    return 1;
-  }
-  char *at = out;
-  memcpy(at, "0\r\n", 3);
-  at += 3;
-  for (unsigned i = 0; i < trailers->count; i++) {
-    const struct mg_header *line = &trailers->items[i];
-    if (line->flags & MG_HEADER_GONE) continue;
-    memcpy(at, line->name, line->name_len);
-    at += line->name_len;
-    memcpy(at, ": ", 2);
-    memcpy(at + 2, line->value, line->value_len);
-    at += line->value_len + 2;
-    memcpy(at, "\r\n", 2);
-    at += 2;
-  }
-  memcpy(at, "\r\n", 2);
-  *buf = uv_buf_init(out, (unsigned)(at + 2 - out));
-  return 1;
+  size_t bound = 16;
+  for (unsigned i = 0; i < trailers->count; i++) bound += trailers->items[i].name_len + trailers->items[i].value_len + 4u;
+  char *out = trailers->count ? mg_arena_alloc(&ex->arena, bound) : NULL;
+  long len = out ? mg_trailers_write(out, bound, trailers) : -1;
+  return len > 0 ? uv_buf_init(out, (unsigned)len) : uv_buf_init((char *)"0\r\n\r\n", 5);
 }
 
 unsigned mg_exchange_frame(struct mg_exchange *ex, const struct mg_body_piece *piece, enum mg_body_out out,
@@ -143,7 +127,7 @@ unsigned mg_exchange_frame(struct mg_exchange *ex, const struct mg_body_piece *p
     bufs[count++] = uv_buf_init(piece->data, (unsigned)piece->len);
     bufs[count++] = uv_buf_init((char *)"\r\n", 2);
   }
-  if (piece->last) count += last_chunk(ex, trailers, &bufs[count]);
+  if (piece->last) bufs[count++] = last_chunk(ex, trailers);
   return count;
 }
 
@@ -159,7 +143,7 @@ static bool too_slow(struct mg_exchange *ex)
 }
 
 /* Decodes what the client has sent of its body. 0 or an error of its framing. */
-static int next_body_piece(struct mg_exchange *ex, struct mg_body_piece *piece)
+int mg_exchange_next_body_piece(struct mg_exchange *ex, struct mg_body_piece *piece)
 {
   *piece = (struct mg_body_piece){0};
   struct mg_inflow *in = &ex->client->in;
@@ -190,14 +174,32 @@ static void arm_read_timeout(struct mg_exchange *ex)
   mg_conn_timeout(&ex->up->conn, read_ms && read_ms < left ? read_ms : left == UINT64_MAX ? 0 : left);
 }
 
+/* The next piece that goes upstream: of a body that is held, that filters change, or as it comes. */
+static int next_piece(struct mg_exchange *ex, struct mg_body_piece *piece)
+{
+  int ref = ex->plan ? ex->plan->chunk_request_ref : 0;
+  *piece = (struct mg_body_piece){0};
+  if (ex->request_is_held) {
+    if (!ex->held_sent) *piece = (struct mg_body_piece){ex->request_held.ptr, ex->request_held.len, 0, true};
+    ex->held_sent = true;
+    return 0;
+  }
+  if (!ref) return mg_exchange_next_body_piece(ex, piece);
+  if (ex->piece_waits && ex->piece_ref == ref) return mg_exchange_transform(ex, ref, piece);
+  if (ex->waiting.L) return MG_EAGAIN_LATER; /* another function of this exchange waits: the body does too */
+  int err = mg_exchange_next_body_piece(ex, piece);
+  if (err || (!piece->len && !piece->last)) return err;
+  return mg_exchange_transform(ex, ref, piece);
+}
+
 int mg_exchange_send_body(struct mg_exchange *ex)
 {
   uv_buf_t bufs[6];
   unsigned count = 0;
   struct mg_body_piece piece;
   struct mg_conn *up = &ex->up->conn;
-  int err = next_body_piece(ex, &piece);
-  if (err) return err;
+  int err = next_piece(ex, &piece);
+  if (err) return err == MG_EAGAIN_LATER ? 0 : err;
   if (!ex->head_written) bufs[count++] = uv_buf_init((char *)ex->up_head.ptr, (unsigned)ex->up_head.len);
   if (piece.len || piece.last)
     count += mg_exchange_frame(ex, &piece, request_body_out(ex), &ex->request_trailers, bufs + count);

@@ -173,11 +173,24 @@ static int next_member(struct mg_exchange *ex, struct mg_group *group)
   return wanted;
 }
 
+/* Lets filters look at this try: what an earlier one changed is undone first. */
+static int prepare_try(struct mg_exchange *ex)
+{
+  if (!ex->plan->upstream_ref) return 0;
+  if (!ex->try_mark.last_edit)
+    ex->try_mark = mg_exchange_mark(ex);
+  else
+    mg_exchange_undo_edits(ex, &ex->try_mark);
+  return mg_exchange_call(ex, ex->plan->upstream_ref, MG_PHASE_UPSTREAM);
+}
+
 /* Takes the next member that gives a connection, or will. */
 static enum mg_next choose(struct mg_exchange *ex)
 {
   struct mg_group *group = (struct mg_group *)&ex->plan->group;
   for (;;) {
+    int err = prepare_try(ex);
+    if (err) return mg_exchange_fail(ex, err);
     int index = next_member(ex, group);
     if (index < 0) return mg_exchange_fail(ex, ex->up_err ? ex->up_err : MG_ENOUPSTREAM);
     ex->member = &group->members[index];
@@ -201,6 +214,7 @@ static enum mg_next try_failed(struct mg_exchange *ex)
   if (!again_here && !elsewhere) return mg_exchange_fail(ex, err == MG_ERESET ? MG_EUPCLOSED : err);
   mg_exchange_leave_upstream(ex, false);
   ex->head_written = false;
+  ex->held_sent = false;
   ex->up_err = err;
   mg_count(&ex->gateway->cell->count.upstream_retries, was_sent);
   if (again_here) {

@@ -55,6 +55,16 @@ int mg_generation_upstream(struct mg_generation *generation, unsigned route, con
   return 0;
 }
 
+int mg_generation_bodies(struct mg_generation *generation, unsigned route, int holds_request, int holds_answer, int reads_answer)
+{
+  if (route >= generation->plan_count) return MG_EINTERNAL;
+  struct mg_plan *plan = &generation->plans[route];
+  plan->holds_request = holds_request != 0;
+  plan->holds_answer = holds_answer != 0;
+  plan->reads_answer = reads_answer != 0;
+  return 0;
+}
+
 int mg_generation_fallback(struct mg_generation *generation, unsigned route, unsigned fallback)
 {
   if (route >= generation->plan_count || fallback >= generation->plan_count) return MG_EINTERNAL;
@@ -113,6 +123,9 @@ static int load(lua_State *L)
     plan->request_ref = reference(L, "request");
     plan->response_ref = reference(L, "response");
     plan->log_ref = reference(L, "log");
+    plan->upstream_ref = reference(L, "upstream");
+    plan->chunk_request_ref = reference(L, "chunk_request");
+    plan->chunk_response_ref = reference(L, "chunk_response");
     plan->own_request_ref = reference(L, "own_request");
     plan->own_response_ref = reference(L, "own_response");
     plan->own_log_ref = reference(L, "own_log");

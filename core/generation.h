@@ -20,6 +20,12 @@ struct mg_plan {
   int request_ref;
   int response_ref;
   int log_ref;
+  int upstream_ref;       /* before each try */
+  int chunk_request_ref;  /* for each piece of the body */
+  int chunk_response_ref;
+  bool holds_request;     /* filters want the whole body */
+  bool holds_answer;
+  bool reads_answer;      /* filters look at the answer's body in any way */
   /* the same without the global filters, for a route that stands in for another */
   int own_request_ref;
   int own_response_ref;

@@ -31,6 +31,7 @@
   X(BYTES, head_bytes_max, "limits.max_header_size", 32768)                                       \
   X(NUMBER, header_count_max, "limits.max_header_count", 100)                                     \
   X(BYTES, entity_bytes_max, "limits.max_entity_size", 0)                                         \
+  X(BYTES, held_body_max, "limits.max_held_body", 1048576)                                        \
   X(NUMBER, target_connections_max, "proxy.max_connections_per_target", 4096)                     \
   X(NUMBER, target_queue_max, "proxy.max_queue_size", 1000)                                       \
   X(MS, request_time_max_ms, "proxy.max_request_time", 60000)                                     \

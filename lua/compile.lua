@@ -5,6 +5,7 @@
 -- Owns: the order of filters, what an error does.   May call: ffi, handles, bundle, the loader it is given.
 -- Never: read a file, keep state between loads.
 
+local bodies = require "moongate.bodies"
 local ffi = require "moongate.ffi"
 local guards = require "moongate.guards"
 local handles = require "moongate.handles"
@@ -36,6 +37,7 @@ local COMBINES = { ["and"] = C.MG_MATCH_AND, ["or"] = C.MG_MATCH_OR, ["not"] = C
 -- ends: a filter may end the phase by answering.
 local PHASES = {
   { name = "request", handle = "struct mg_request *", ends = true },
+  { name = "upstream", handle = "struct mg_request *" },
   { name = "response", handle = "struct mg_response *", backwards = true },
   { name = "log", handle = "struct mg_exchange *" },
 }
@@ -56,12 +58,35 @@ local function add_match(routes, tree)
 end
 
 
---- Builds the route table in C. @return a struct mg_routes pointer that the caller owns
-local function build_routes(config)
+--- Adds the match functions of a route's filters: all of them have to agree with its predicates.
+-- @return how many there are
+local function add_filter_matches(routes, route, loader, first)
+  local count = 0
+  for _, filter in ipairs(route.filters or {}) do
+    local module = loader and loader:module(filter)
+    if module and module.match then
+      local index = tostring(first + count)
+      C.mg_routes_literal(routes, C.MG_MATCH_OPAQUE, "", 0, index, #index)
+      count = count + 1
+    end
+  end
+  if count > 0 then C.mg_routes_combine(routes, C.MG_MATCH_AND, count + 1) end
+  return count
+end
+
+
+--- Builds the route table in C.
+-- @param loader gives the filters' modules, whose match functions come behind the configuration's own opaque predicates
+-- @return a struct mg_routes pointer that the caller owns
+local function build_routes(config, loader)
   local routes = C.mg_routes_new()
+  local opaques = #(config.opaques or {})
   for _, route in ipairs(config.routes) do
     C.mg_routes_begin(routes, route.id, #route.id)
-    if route.match then add_match(routes, route.match) end
+    if route.match then
+      add_match(routes, route.match)
+      opaques = opaques + add_filter_matches(routes, route, loader, opaques)
+    end
     C.mg_routes_end(routes)
   end
   if C.mg_routes_seal(routes) < 0 then
@@ -140,13 +165,31 @@ local function guarded(run)
 end
 
 
+--- A filter's function as its on_error wants it.
+local function wrapped(entry, run)
+  return entry.on_error == "continue" and guarded(run) or run
+end
+
+
+--- The same for a chunk function.
+local function wrapped_chunk(entry, run)
+  if entry.on_error ~= "continue" then return run end
+  return assert(load([[
+    local run, failed, pcall = ...
+    return function(message, bytes, last, conf, state)
+      local ok, given = pcall(run, message, bytes, last, conf, state)
+      if ok then return given end
+      failed(message, given)
+    end]], "=(on_error: continue)", "t"))(run, failed, pcall)
+end
+
+
 local function chain_part(chain, first, last, phase, running)
   local source = chain_source(chain, first, last, phase)
   local values, count = { C, running }, 2
   for i = first, last do
     local entry = chain[i]
-    local run = entry.module[phase.name]
-    if entry.on_error == "continue" then run = guarded(run) end
+    local run = wrapped(entry, entry.module[phase.name])
     values[count + 1], values[count + 2], values[count + 3] = run, entry.conf, entry.state
     count = count + 3
   end
@@ -201,7 +244,7 @@ local function build_chains(config, loader)
   local running = C.mg_script_running_filter()
   local global = start_filters(config.global_filters, loader, "<global>")
   for _, entry in ipairs(global) do entry.global = true end -- their edits outlive a fallback
-  local chains, started = {}, concatenated(global, {})
+  local chains, started = { matches = {} }, concatenated(global, {})
   local stands_in = {} -- routes that are a fallback: without the global filters, which have run for the first route
   for _, route in ipairs(config.routes) do
     if route.upstream and route.upstream.fallback then stands_in[route.upstream.fallback] = true end
@@ -214,6 +257,14 @@ local function build_chains(config, loader)
       chains[i][phase.name] = phase_function(entries, phase, running)
       if stands_in[route.id] then chains[i]["own_" .. phase.name] = phase_function(own, phase, running) end
     end
+    chains[i].entries = entries
+    if route.match then
+      for _, entry in ipairs(own) do
+        if entry.module.match then chains.matches[#chains.matches + 1] = entry end
+      end
+    end
+    chains[i].chunk_request = bodies.chain(entries, "request", wrapped_chunk)
+    chains[i].chunk_response = bodies.chain(entries, "response", wrapped_chunk)
     for _, entry in ipairs(own) do started[#started + 1] = entry end
   end
   return chains, started
@@ -224,10 +275,13 @@ end
 
 
 --- The function that decides predicates which C cannot: (number, index) → truth. Nil when there are none.
-local function opaque_function(config, functions)
+local function opaque_function(config, functions, matches)
   local tests = {}
   for i, leaf in ipairs(config.opaques or {}) do
     if leaf["function"] then tests[i] = functions[leaf["function"]] end
+  end
+  for i, entry in ipairs(matches) do
+    tests[#(config.opaques or {}) + i] = function(request) return entry.module.match(request, entry.conf, entry.state) end
   end
   if next(tests) == nil then return nil end
   local request_type = ffi.typeof("struct mg_request *")
@@ -236,7 +290,7 @@ end
 
 
 --- Gives a generation its OPAQUE predicates, in the order of their index.
-local function add_predicates(generation, config)
+local function add_predicates(generation, config, matches)
   for _, leaf in ipairs(config.opaques or {}) do
     local test, name, value = TESTS[leaf.test] or C.MG_DECIDE_FUNCTION, leaf.name or "", leaf.value or ""
     if C.mg_generation_predicate(generation, test, name, #name, value, #value) < 0 then
@@ -365,14 +419,16 @@ function compile.load(text, pointer)
   local functions = assert(loader:route_functions(config))
   C.mg_generation_routes(generation, build_routes(config, loader))
   local chains, started = build_chains(config, loader)
+  add_predicates(generation, config, chains.matches)
   local index_of = {}
   for i, route in ipairs(config.routes) do index_of[route.id] = i - 1 end
   for i, route in ipairs(config.routes) do
     if route.upstream then add_upstream(generation, i - 1, route.upstream) end
+    bodies.declare(generation, i - 1, chains[i].entries)
     local fallback = route.upstream and route.upstream.fallback
     if fallback then C.mg_generation_fallback(generation, i - 1, index_of[fallback]) end
   end
-  chains.opaque = opaque_function(config, functions)
+  chains.opaque = opaque_function(config, functions, chains.matches)
   chains.stop = stop_function(started)
   chains.release = handles_edits.release
   return chains

@@ -19,11 +19,11 @@ local EMBEDDED = "embedded:"
 --- The functions that a filter may have, in the order of an exchange. ready: offered by this version.
 filter_loader.PHASES = {
   { name = "init", ready = true },
-  { name = "match", ready = false },
+  { name = "match", ready = true },
   { name = "request", ready = true },
-  { name = "upstream", ready = false },
+  { name = "upstream", ready = true },
   { name = "response", ready = true },
-  { name = "chunk", ready = false },
+  { name = "chunk", ready = true },
   { name = "log", ready = true },
   { name = "stop", ready = true },
 }
@@ -47,7 +47,7 @@ local FIELDS = {
 }
 
 --- Declarations that this version cannot honour are refused: a filter must not run without what it counts on.
-local FIELDS_UNREADY = { needs = true, body = true }
+local FIELDS_UNREADY = { needs = true }
 
 
 local function phase_names(ready_only)
@@ -256,6 +256,29 @@ local function check_field(key, value, place)
 end
 
 
+local BODY_MODES = { none = true, buffer = true, stream = true }
+
+
+--- What is wrong with what a filter says of bodies, or nil.
+local function body_fault(module)
+  if module.body ~= nil and type(module.body) ~= "table" then return nil end -- said already
+  local streams = false
+  for side, mode in pairs(module.body or {}) do
+    if side ~= "request" and side ~= "response" then
+      return ("body: unknown key %s; accepted: request, response"):format(tostring(side))
+    end
+    if not BODY_MODES[mode] then
+      return ("body.%s: found %s, accepted: none, buffer, stream"):format(side, tostring(mode))
+    end
+    streams = streams or mode == "stream"
+  end
+  if streams and not module.chunk then return "body: what is streamed needs the function chunk" end
+  if module.chunk and not streams then
+    return 'chunk needs body = { request = "stream" } or { response = "stream" }'
+  end
+end
+
+
 local function check_schema(module, place, add)
   if type(module.schema) ~= "table" then return end
   schema.check_author(module.schema, function(path, message) add(("%s: %s: %s"):format(place, path, message)) end)
@@ -286,6 +309,8 @@ local function module_faults(module, place)
   if phases == 0 then
     add(("%s: has no function; functions of a filter: %s"):format(place, table.concat(phase_names(true), ", ")))
   end
+  local body = body_fault(module)
+  if body then add(("%s: %s"):format(place, body)) end
   check_schema(module, place, add)
   return messages
 end

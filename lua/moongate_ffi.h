@@ -11,6 +11,7 @@ enum {
   MG_ABI = 1,
 
   MG_LUA_OK = 0,
+  MG_LUA_BODY = -12, /* a body that no filter of the route has declared to hold */
   MG_LUA_GONE = -1,     /* the exchange has ended; the handle was kept too long */
   MG_LUA_PHASE = -2,    /* not in this phase */
   MG_LUA_NAME = -3,     /* not a header name */
@@ -51,6 +52,14 @@ const char *mg_request_client_ip(struct mg_request *request, int *len);
 const char *mg_request_id(struct mg_request *request, int *len);
 int mg_request_respond(struct mg_request *request, int status, const char *body, size_t body_len);
 int mg_request_respond_header(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len);
+const char *mg_request_body(struct mg_request *request, int *len);
+int mg_request_set_body(struct mg_request *request, const char *bytes, size_t len);
+const char *mg_response_body(struct mg_response *response, int *len);
+int mg_response_set_body(struct mg_response *response, const char *bytes, size_t len);
+const char *mg_piece_bytes(struct mg_exchange *exchange, int *len);
+int mg_piece_last(struct mg_exchange *exchange);
+int mg_piece_give(struct mg_exchange *exchange, const char *bytes, size_t len);
+int mg_request_try(struct mg_request *request);
 int mg_request_answered(struct mg_request *request);
 const char *mg_request_upstream_path(struct mg_request *request, int *len);
 int mg_request_edit_query(struct mg_request *request, int op, const char *name, size_t name_len, const char *value, size_t value_len);
@@ -59,7 +68,6 @@ int mg_request_remove_cookie(struct mg_request *request, const char *name, size_
 int mg_request_limit_body(struct mg_request *request, double bytes_max);
 const char *mg_request_target(struct mg_request *request, unsigned nth, int *len);
 int mg_request_set_target(struct mg_request *request, unsigned nth);
-int mg_request_try(struct mg_request *request);
 int mg_exchange_keep_locals(struct mg_exchange *exchange, int more);
 
 enum { MG_QUERY_OP_SET, MG_QUERY_OP_ADD, MG_QUERY_OP_REMOVE };

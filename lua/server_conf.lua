@@ -159,6 +159,7 @@ local SECTIONS = {
     max_header_size = size("32kb", "1kb", "1mb"),
     max_header_count = count(100, 1, 1000),
     max_entity_size = { type = "size", min = "1kb", default = "none", none = true },
+    max_held_body = { type = "size", min = "1kb", max = "1gb", default = "1mb" },
     trusted_proxies = { type = "array", items = { type = "string", check = network.check }, max = 64, default = {} },
   },
   proxy = {
@@ -213,7 +214,7 @@ server_conf.CORE_KEYS = {
   "management.idle_timeout", "management.max_connections", "management.token", "management.allowed_hosts",
   "http.request_parse_timeout",
   "http.request_body_timeout", "http.min_body_rate", "http.encoded_slash_refused", "limits.max_request_line",
-  "limits.max_header_size", "limits.max_header_count", "limits.max_entity_size", "limits.trusted_proxies",
+  "limits.max_header_size", "limits.max_header_count", "limits.max_entity_size", "limits.max_held_body", "limits.trusted_proxies",
   "proxy.max_connections_per_target", "proxy.max_queue_size", "proxy.max_request_time", "proxy.max_exchange_time",
   "proxy.ttl", "upstream.resolve_interval", "scripts.max_call_time", "scripts.max_load_time", "scripts.stuck_after",
   "scripts.max_generations", "scripts.max_memory",
