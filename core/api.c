@@ -151,13 +151,9 @@ void mg_script_filter_failed(struct mg_exchange *handle, const char *message, si
   struct mg_exchange *ex = find(handle);
   if (!ex) return;
   struct mg_str id = mg_exchange_id_text(ex), route = mg_routes_id(ex->generation->routes, (unsigned)ex->route);
-  mg_log(MG_LOG_WARN, "filter %u of route %.*s failed in exchange %.*s and is passed over: %.*s", *mg_script_running_filter(),
-         (int)route.len, route.ptr, (int)id.len, id.ptr, (int)len, message);
-  mg_count(&ex->gateway->cell->count.script_errors, 1);
-}
-
-uint32_t *mg_script_running_filter(void)
-{
-  static uint32_t nowhere; /* in the builder nothing watches */
-  return bound ? (uint32_t *)&bound->cell->running_filter : &nowhere;
+  const struct mg_metered *metered = ex->gateway->metered;
+  mg_log(MG_LOG_WARN, "filter %u (%s) of route %.*s failed in exchange %.*s and is passed over: %.*s",
+         metered ? metered->position : 0, metered ? metered->name : "-", (int)route.len, route.ptr, (int)id.len, id.ptr,
+         (int)len, message);
+  mg_exchange_meter_failure(ex);
 }

@@ -159,6 +159,7 @@ struct mg_exchange {
   char chunk_line[24];
 
   struct mg_coroutine waiting; /* a filter that yielded */
+  const struct mg_metered *metered; /* that filter */
   struct mg_timer sleep;
   struct mg_job *job; /* that it waits for, or has prepared */
   bool job_started;
@@ -247,6 +248,10 @@ void mg_exchange_leave_upstream(struct mg_exchange *ex, bool reusable);
 /** exchange_script.c: decides OPAQUE predicate index: 1, 0, or MG_ESCRIPT. */
 int mg_exchange_ask(struct mg_exchange *ex, unsigned index);
 int mg_exchange_call(struct mg_exchange *ex, int ref, enum mg_phase phase);
+/** exchange_script.c: the time of one filter's call ends here, that of another (or NULL) begins. */
+void mg_exchange_meter(struct mg_exchange *ex, const struct mg_metered *next);
+/** exchange_script.c: counts an error, and a kill if it was one, of the filter that runs. */
+void mg_exchange_meter_failure(struct mg_exchange *ex);
 /** exchange_script.c: lets go of what filters keep of this exchange in Lua. */
 void mg_exchange_drop_locals(struct mg_exchange *ex);
 /** exchange_script.c: drops a filter that waits: the exchange goes another way. */

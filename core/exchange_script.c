@@ -8,11 +8,54 @@
 
 enum { OFFLOAD_WAIT_MS = 250 }; /* for a place on the pool */
 
+void mg_exchange_meter(struct mg_exchange *ex, const struct mg_metered *next)
+{
+  struct mg_gateway *gateway = ex->gateway;
+  const struct mg_metered *before = gateway->metered;
+  uint64_t now = mg_meter_ticks(gateway->meters);
+  if (before) {
+    mg_meter_add(&before->meter->calls, 1);
+    mg_meter_add(&before->meter->busy, now - gateway->metered_since);
+  }
+  gateway->metered = next;
+  gateway->metered_since = now;
+  atomic_store_explicit(&gateway->cell->running_filter, next ? next->position : 0, memory_order_relaxed);
+}
+
+/* A filter that has waited goes on. */
+static void meter_resumed(struct mg_exchange *ex)
+{
+  mg_exchange_meter(ex, ex->metered);
+  ex->metered = NULL;
+}
+
+/* A filter waits: its time stands still, its call has not ended. */
+static void meter_waiting(struct mg_exchange *ex)
+{
+  struct mg_gateway *gateway = ex->gateway;
+  ex->metered = gateway->metered;
+  if (!gateway->metered) return;
+  mg_meter_add(&gateway->metered->meter->busy, mg_meter_ticks(gateway->meters) - gateway->metered_since);
+  gateway->metered = NULL;
+}
+
+void mg_exchange_meter_failure(struct mg_exchange *ex)
+{
+  const struct mg_metered *metered = ex->gateway->metered;
+  unsigned kills = ex->gateway->watchdog.kills - ex->gateway->kills_metered;
+  mg_count(&ex->gateway->cell->count.script_errors, 1);
+  ex->gateway->kills_metered += kills;
+  if (!metered) return;
+  mg_meter_add(&metered->meter->errors, 1);
+  if (kills) mg_meter_add(&metered->meter->kills, 1);
+}
+
 static void enter(struct mg_exchange *ex, enum mg_phase phase)
 {
   struct mg_worker_cell *cell = ex->gateway->cell;
   ex->phase = (uint8_t)phase;
   ex->gateway->over_budget = false;
+  ex->gateway->kills_metered = 0;
   atomic_store_explicit(&cell->running_generation, ex->generation->number, memory_order_relaxed);
   atomic_store_explicit(&cell->running_route, (uint32_t)(ex->route + 1), memory_order_relaxed);
 }
@@ -24,9 +67,9 @@ static void leave(struct mg_exchange *ex)
   if (kills) mg_count(&cell->count.script_kills, kills);
   if (ex->generation->script.memory.worn && ex->generation == ex->gateway->current && ex->gateway->worn)
     ex->gateway->worn(ex->gateway->worn_context);
+  if (ex->gateway->metered) mg_exchange_meter(ex, NULL);
   ex->phase = MG_PHASE_NONE;
   atomic_store_explicit(&cell->running_route, 0, memory_order_relaxed);
-  atomic_store_explicit(&cell->running_filter, 0, memory_order_relaxed);
 }
 
 static int report_failure(struct mg_exchange *ex)
@@ -34,11 +77,11 @@ static int report_failure(struct mg_exchange *ex)
   struct mg_buf *error = &ex->gateway->script_error;
   struct mg_str route = ex->route < 0 ? MG_STR("-") : mg_routes_id(ex->generation->routes, (unsigned)ex->route);
   struct mg_str id = mg_exchange_id_text(ex);
-  mg_log(MG_LOG_ERROR, "filter %u of route %.*s failed in exchange %.*s: %.*s",
-         (unsigned)atomic_load_explicit(&ex->gateway->cell->running_filter, memory_order_relaxed), (int)route.len, route.ptr,
-         (int)id.len, id.ptr, (int)error->len, error->ptr);
+  const struct mg_metered *metered = ex->gateway->metered;
+  mg_log(MG_LOG_ERROR, "filter %u (%s) of route %.*s failed in exchange %.*s: %.*s", metered ? metered->position : 0,
+         metered ? metered->name : "-", (int)route.len, route.ptr, (int)id.len, id.ptr, (int)error->len, error->ptr);
   error->len = 0;
-  mg_count(&ex->gateway->cell->count.script_errors, 1);
+  mg_exchange_meter_failure(ex);
   return ex->gateway->over_budget && ex->phase != MG_PHASE_RESPONSE ? MG_EREGEX : MG_ESCRIPT;
 }
 
@@ -58,10 +101,12 @@ static int begin_waiting(struct mg_exchange *ex)
   double milliseconds;
   enum mg_wait wait = ex->phase == MG_PHASE_LOG || ex->phase == MG_PHASE_UPSTREAM ? MG_WAIT_NOTHING : mg_coroutine_waits(&ex->waiting, &milliseconds);
   if (wait == MG_WAIT_SLEEP) {
+    meter_waiting(ex);
     mg_timer_set(&ex->gateway->net.wheel, &ex->sleep, milliseconds < 1 ? 1 : (uint64_t)milliseconds);
     return MG_EAGAIN_LATER;
   }
   if (wait == MG_WAIT_JOB && ex->job) {
+    meter_waiting(ex);
     ex->job_started = true;
     mg_offload_start(ex->gateway->offload, ex->job, OFFLOAD_WAIT_MS);
     return MG_EAGAIN_LATER;
@@ -77,6 +122,7 @@ int mg_exchange_call(struct mg_exchange *ex, int ref, enum mg_phase phase)
   struct mg_buf *error = &ex->gateway->script_error;
   if (ex->waiting.L && (ex->sleep.deadline_ms || ex->job)) return MG_EAGAIN_LATER; /* something else woke the exchange */
   enter(ex, phase);
+  if (ex->waiting.L) meter_resumed(ex);
   int result = ex->waiting.L ? mg_script_resume(script, &ex->waiting, error)
                              : mg_script_call(script, ref, (double)ex->handle, &ex->waiting, error);
   if (result == MG_EAGAIN_LATER) result = begin_waiting(ex);

@@ -44,6 +44,7 @@ static void on_clock(struct mg_timer *timer)
 {
   struct mg_gateway *gateway = (struct mg_gateway *)((char *)timer - offsetof(struct mg_gateway, clock));
   update_clock(gateway);
+  mg_meters_tick(gateway->meters);
   mg_timer_set(&gateway->net.wheel, timer, 1000);
 }
 
@@ -137,6 +138,7 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
   *out = gateway;
   gateway->settings = settings;
   gateway->cell = mg_shm_worker(shm, slot);
+  gateway->meters = mg_shm_meters(shm, slot);
   gateway->slot = (uint16_t)slot;
   gateway->id_count = random_start();
   gateway->clients_max = descriptor_share((unsigned)share(settings->connections_max, settings->workers));
@@ -193,6 +195,11 @@ void mg_gateway_switch(struct mg_gateway *gateway, struct mg_generation *generat
     plan->tally = mg_shm_tally(gateway->upstreams.shm, plan->id, gateway->slot);
   }
   mg_generation_start(generation, &gateway->watchdog);
+  for (unsigned i = 0; i < generation->metered_count; i++) {
+    struct mg_metered *metered = &generation->metered[i];
+    struct mg_str route = mg_routes_id(generation->routes, metered->route);
+    metered->meter = mg_meters_get(gateway->meters, route, mg_str(metered->name, strlen(metered->name)));
+  }
   gateway->current = generation;
   atomic_store(&gateway->cell->generation, generation->number);
   if (before) {

@@ -35,6 +35,10 @@ struct mg_gateway {
   const struct mg_settings *settings; /* borrowed */
   struct mg_worker_cell *cell;
   struct mg_watchdog watchdog;
+  struct mg_meters *meters;
+  const struct mg_metered *metered; /* the filter that runs; NULL for none */
+  uint64_t metered_since;           /* ticks */
+  unsigned kills_metered;           /* of those in the call that runs */
   struct mg_upstreams upstreams;
   struct mg_offload *offload;
   struct mg_generation *current;

@@ -89,6 +89,16 @@ int mg_generation_predicate(struct mg_generation *generation, int test, const ch
   return mg_predicates_add(generation->predicates, test, mg_str(name, name_len), mg_str(value, value_len));
 }
 
+int mg_generation_meter(struct mg_generation *generation, unsigned route, unsigned position, const char *name, size_t name_len)
+{
+  unsigned count = generation->metered_count;
+  if (!(count & (count - 1))) /* room for a power of two */
+    generation->metered = mg_realloc(generation->metered, (count ? count * 2 : 1) * sizeof *generation->metered);
+  generation->metered[count] =
+      (struct mg_metered){.name = mg_strndup(name, name_len), .route = route, .position = position};
+  return (int)generation->metered_count++;
+}
+
 /* --- building -------------------------------------------------------------------------------------------------------------------- */
 
 /* The function in field name of the table at the top, as a registry reference; 0 for none. */
@@ -223,6 +233,8 @@ void mg_generation_free(struct mg_generation **pointer)
   mg_script_close(&generation->script);
   for (unsigned i = 0; i < generation->plan_count; i++) mg_group_free(&generation->plans[i].group);
   free(generation->plans);
+  for (unsigned i = 0; i < generation->metered_count; i++) free(generation->metered[i].name);
+  free(generation->metered);
   mg_guards_free(&generation->guards);
   mg_buf_free(&generation->ids);
   if (generation->routes) mg_routes_free(&generation->routes);

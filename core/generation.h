@@ -32,6 +32,14 @@ struct mg_plan {
   int own_log_ref;
 };
 
+/** A filter in a route's chain. */
+struct mg_metered {
+  struct mg_meter *meter; /* NULL until the generation runs */
+  char *name;             /* the filter's */
+  unsigned route;
+  uint32_t position; /* in the chain, from 1 */
+};
+
 struct mg_generation {
   uint64_t number;
   struct mg_script script;
@@ -43,6 +51,8 @@ struct mg_generation {
   int opaque_ref;        /* decides those of them that are functions; 0 for none */
   int release_ref;       /* lets go of what filters keep of an exchange */
   int stop_ref;
+  struct mg_metered *metered; /* every filter of every route */
+  unsigned metered_count;
   struct mg_guard *guards; /* limiters and breakers of its filters */
   unsigned exchanges; /* that run on it */
   struct mg_generation *next; /* the gateway's older ones */

@@ -42,6 +42,7 @@ struct layout {
   uint32_t route_count;
   _Atomic uint32_t route_slots[ROUTE_SLOTS]; /* as slots, for routes */
   struct route routes[ROUTES_MAX];
+  struct mg_meters meters[MG_WORKERS_MAX];
   uint64_t tallies_used; /* bytes behind this struct */
 };
 
@@ -102,6 +103,12 @@ void mg_shm_detach(struct mg_shm *shm)
   munmap(shm->base, SHM_BYTES);
   close(shm->fd);
   *shm = (struct mg_shm){.fd = -1};
+}
+
+struct mg_meters *mg_shm_meters(const struct mg_shm *shm, unsigned slot)
+{
+  MG_ASSERT(slot < MG_WORKERS_MAX);
+  return &layout_of(shm)->meters[slot];
 }
 
 struct mg_worker_cell *mg_shm_worker(const struct mg_shm *shm, unsigned slot)

@@ -11,6 +11,7 @@
 
 #include "err.h"
 #include "mem.h"
+#include "meter.h"
 #include "tally.h"
 
 enum { MG_WORKERS_MAX = 256, MG_TARGET_ADDRESSES_MAX = 8, MG_CACHE_LINE = 64 };
@@ -91,5 +92,7 @@ unsigned mg_target_addresses(const struct mg_target_cell *cell, struct sockaddr_
 bool mg_shm_add_route(struct mg_shm *shm, struct mg_str id, unsigned workers);
 /** A route's tally of one worker slot below the workers it was added for; NULL where there is none. */
 struct mg_tally *mg_shm_tally(const struct mg_shm *shm, struct mg_str id, unsigned slot);
+/** What worker slot counts of its filters. */
+struct mg_meters *mg_shm_meters(const struct mg_shm *shm, unsigned slot);
 /** Takes back the gauges of a worker that has died (master). */
 void mg_shm_reset_gauges(struct mg_shm *shm, unsigned slot);

@@ -115,6 +115,7 @@ void mg_status_text(const struct mg_status *status, struct mg_buf *out)
     if (totals.refused[i])
       mg_buf_printf(out, "%-22s %llu  %s\n", mg_err_word(err_of_index(i)), (unsigned long long)totals.refused[i],
                     mg_err_sentence(err_of_index(i)));
+  mg_status_filters_text(status, out);
 }
 
 static void json_reload(const struct mg_reload_facts *reload, struct mg_buf *out)
@@ -186,6 +187,8 @@ void mg_status_json(const struct mg_status *status, struct mg_buf *out)
   for (unsigned i = 0; i < mg_workers_count(status->workers); i++) json_worker(status, i, out);
   mg_buf_append(out, "],", 2);
   json_totals(status, out);
+  mg_buf_append(out, ",", 1);
+  mg_status_filters_json(status, out);
   mg_buf_append(out, ",", 1);
   mg_status_routes_json(status, out);
   mg_buf_append(out, "}\n", 2);

@@ -33,5 +33,9 @@ void mg_status_text(const struct mg_status *status, struct mg_buf *out);
 /** Appends one JSON object and a line end. */
 void mg_status_json(const struct mg_status *status, struct mg_buf *out);
 
+/** status_filters.c: appends a line per filter and route; `"filters":[...]`. */
+void mg_status_filters_text(const struct mg_status *status, struct mg_buf *out);
+void mg_status_filters_json(const struct mg_status *status, struct mg_buf *out);
+
 /** status_routes.c: appends `"per_route":[...],"targets":[...],"configuration":{...}` without braces. */
 void mg_status_routes_json(const struct mg_status *status, struct mg_buf *out);

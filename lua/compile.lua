@@ -113,7 +113,8 @@ local function start_filter(filter, loader, scope)
   local module, why = loader:module(filter)
   local place = filter.path or filter.name
   if not module then error(("%s: %s"):format(place, why), 0) end
-  local entry = { module = module, conf = filter.conf or {}, on_error = filter.on_error, place = place }
+  local entry = { module = module, conf = filter.conf or {}, on_error = filter.on_error, place = place,
+    name = filter.name }
   if module.init then
     if moongate_progress then moongate_progress(("init of filter %s (%s)"):format(filter.name, place)) end
     loader.host.guards:enter(scope, filter.name)
@@ -138,12 +139,12 @@ local function chain_source(chain, first, last, phase)
   local names, lines = {}, {}
   for i = first, last do
     names[#names + 1] = ("f%d, c%d, s%d"):format(i, i, i)
-    lines[#lines + 1] = ("  running[0] = %d"):format(chain[i].position)
+    local mark = phase.ends and "  if C.mg_filter_next(handle, %d) ~= 0 then return true end" or "  C.mg_filter_next(handle, %d)"
+    lines[#lines + 1] = mark:format(chain[i].meter)
     lines[#lines + 1] = ("  f%d(handle, c%d, s%d)"):format(i, i, i)
-    if phase.ends then lines[#lines + 1] = "  if C.mg_request_answered(handle) ~= 0 then return true end" end
     if chain[i].mark and phase.name == "request" then lines[#lines + 1] = "  C.mg_request_mark(handle)" end
   end
-  return ("local C, running, %s = ...\nreturn function(handle)\n%s\nend\n"):format(
+  return ("local C, %s = ...\nreturn function(handle)\n%s\nend\n"):format(
     table.concat(names, ", "), table.concat(lines, "\n"))
 end
 
@@ -184,9 +185,9 @@ local function wrapped_chunk(entry, run)
 end
 
 
-local function chain_part(chain, first, last, phase, running)
+local function chain_part(chain, first, last, phase)
   local source = chain_source(chain, first, last, phase)
-  local values, count = { C, running }, 2
+  local values, count = { C }, 1
   for i = first, last do
     local entry = chain[i]
     local run = wrapped(entry, entry.module[phase.name])
@@ -209,12 +210,12 @@ end
 
 
 --- The function of one route and phase: takes a handle's number. Nil when no filter takes part.
-local function phase_function(entries, phase, running)
+local function phase_function(entries, phase, meters)
   local chain = {}
   for position, entry in ipairs(entries) do
     if entry.module[phase.name] then
-      local link = { module = entry.module, conf = entry.conf, state = entry.state, on_error = entry.on_error, position = position,
-        mark = entry.global }
+      local link = { module = entry.module, conf = entry.conf, state = entry.state, on_error = entry.on_error,
+        mark = entry.global, meter = meters(entry, position) }
       table.insert(chain, phase.backwards and 1 or #chain + 1, link)
     end
   end
@@ -222,7 +223,7 @@ local function phase_function(entries, phase, running)
   local parts = {}
   for first = 1, #chain, FILTERS_PER_FUNCTION do
     local last = math.min(first + FILTERS_PER_FUNCTION - 1, #chain)
-    parts[#parts + 1] = chain_part(chain, first, last, phase, running)
+    parts[#parts + 1] = chain_part(chain, first, last, phase)
   end
   local enter = [[
     local cast, handle_type, run = ...
@@ -239,9 +240,23 @@ local function concatenated(first, second)
 end
 
 
+--- Gives each filter of a route the number of its meter, the same in every phase: (entry, position) → number.
+-- @param generation the struct mg_generation that counts; nil in the builder, where nothing runs
+local function metering(generation, route)
+  local numbers = {}
+  return function(entry, position)
+    local number = numbers[entry]
+    if not number then
+      number = generation and C.mg_generation_meter(generation, route, position, entry.name, #entry.name) or 0
+      numbers[entry] = number
+    end
+    return number
+  end
+end
+
+
 --- One table of phase functions for each route, and the entries of all filters.
-local function build_chains(config, loader)
-  local running = C.mg_script_running_filter()
+local function build_chains(config, loader, generation)
   local global = start_filters(config.global_filters, loader, "<global>")
   for _, entry in ipairs(global) do entry.global = true end -- their edits outlive a fallback
   local chains, started = { matches = {} }, concatenated(global, {})
@@ -253,9 +268,10 @@ local function build_chains(config, loader)
     local own = start_filters(route.filters, loader, route.id)
     local entries = concatenated(global, own)
     chains[i] = {}
+    local meters = metering(generation, i - 1)
     for _, phase in ipairs(PHASES) do
-      chains[i][phase.name] = phase_function(entries, phase, running)
-      if stands_in[route.id] then chains[i]["own_" .. phase.name] = phase_function(own, phase, running) end
+      chains[i][phase.name] = phase_function(entries, phase, meters)
+      if stands_in[route.id] then chains[i]["own_" .. phase.name] = phase_function(own, phase, meters) end
     end
     chains[i].entries = entries
     if route.match then
@@ -418,7 +434,7 @@ function compile.load(text, pointer)
   local loader = bundle.loader(parts, host)
   local functions = assert(loader:route_functions(config))
   C.mg_generation_routes(generation, build_routes(config, loader))
-  local chains, started = build_chains(config, loader)
+  local chains, started = build_chains(config, loader, generation)
   add_predicates(generation, config, chains.matches)
   local index_of = {}
   for i, route in ipairs(config.routes) do index_of[route.id] = i - 1 end

@@ -114,7 +114,8 @@ int mg_exchange_set_attribute(struct mg_exchange *exchange, const char *name, si
 const char *mg_exchange_attribute(struct mg_exchange *exchange, const char *name, size_t name_len, int *len);
 void mg_script_log(int level, const char *text, size_t len);
 void mg_script_filter_failed(struct mg_exchange *exchange, const char *message, size_t len);
-uint32_t *mg_script_running_filter(void);
+/* the filter before has ended, that of meter begins: 1 if the request has its answer */
+int mg_filter_next(const void *handle, unsigned meter);
 
 enum { MG_SOURCE_UPSTREAM, MG_SOURCE_FILTER, MG_SOURCE_GATEWAY };
 enum {
@@ -260,5 +261,6 @@ int mg_generation_predicate(struct mg_generation *generation, int test, const ch
                             size_t value_len);
 int mg_generation_bodies(struct mg_generation *generation, unsigned route, int holds_request, int holds_answer, int reads_answer);
 int mg_generation_fallback(struct mg_generation *generation, unsigned route, unsigned fallback);
+int mg_generation_meter(struct mg_generation *generation, unsigned route, unsigned position, const char *name, size_t name_len);
 int mg_generation_target(struct mg_generation *generation, unsigned route, const char *key, size_t key_len,
                          const char *authority, size_t authority_len, const char *path_prefix, size_t path_prefix_len, unsigned weight);

@@ -15,7 +15,7 @@ local LAYERS = {
     uses = { "base" }, libraries = { "llhttp.h", "openssl/evp.h" },
   },
   match = { nouns = { "regex", "predicates" }, uses = { "base", "http" }, libraries = { "pcre2.h" } },
-  shared = { nouns = { "settings", "shm", "bundle", "tally", "states", "limiter", "breaker" },
+  shared = { nouns = { "settings", "shm", "bundle", "tally", "meter", "states", "limiter", "breaker" },
     uses = { "base", "http" }, libraries = {} },
   net = { nouns = { "timer", "conn", "upstream", "group" }, uses = { "base", "http", "shared" },
     libraries = { "uv.h" } },

@@ -1,0 +1,12 @@
+/* api_meter.c - the mark between two filters of a chain: whose time begins now, and whether there is an answer already.
+ * Owns: nothing.   May call: exchange, meter.   Never: call Lua (an FFI call must not come back).   Thread: the loop's. */
+#include "api_private.h"
+
+int mg_filter_next(const void *handle, unsigned index)
+{
+  struct mg_exchange *ex = find(handle);
+  if (!ex || index >= ex->generation->metered_count) return 1;
+  bool ends = ex->answered && ex->phase == MG_PHASE_REQUEST; /* the other phases also run for answers of filters */
+  mg_exchange_meter(ex, ends ? NULL : &ex->generation->metered[index]);
+  return ends;
+}
