@@ -24,31 +24,29 @@ function request:upstream_path()
 end
 
 
-local function edit_query(self, method, op, name, value)
-  if type(value) ~= "string" then value = as_text(value, method, name) end
-  local code = C.mg_request_edit_query(self, op, name, #name, value, #value)
-  if code < 0 then fail(code, method, name) end
-end
-
-
 --- Gives a query parameter one value on the way upstream, plain; the gateway encodes it.
 -- @phases request
 function request:set_query(name, value)
-  edit_query(self, "set_query", C.MG_QUERY_OP_SET, name, value)
+  if type(value) ~= "string" then value = as_text(value, "set_query", name) end
+  local code = C.mg_request_edit_query(self, C.MG_QUERY_OP_SET, name, #name, value, #value)
+  if code < 0 then fail(code, "set_query", name) end
 end
 
 
 --- Adds a query parameter at the end; those of the same name stay.
 -- @phases request
 function request:add_query(name, value)
-  edit_query(self, "add_query", C.MG_QUERY_OP_ADD, name, value)
+  if type(value) ~= "string" then value = as_text(value, "add_query", name) end
+  local code = C.mg_request_edit_query(self, C.MG_QUERY_OP_ADD, name, #name, value, #value)
+  if code < 0 then fail(code, "add_query", name) end
 end
 
 
 --- Removes every query parameter of that name.
 -- @phases request
 function request:remove_query(name)
-  edit_query(self, "remove_query", C.MG_QUERY_OP_REMOVE, name, "")
+  local code = C.mg_request_edit_query(self, C.MG_QUERY_OP_REMOVE, name, #name, "", 0)
+  if code < 0 then fail(code, "remove_query", name) end
 end
 
 
