@@ -4,6 +4,7 @@
  * The table is drawn in core/README.md. Thread: the loop's. */
 #pragma once
 
+#include "call.h"
 #include "client.h"
 #include "forward.h"
 #include "http1.h"
@@ -160,7 +161,14 @@ struct mg_exchange {
 
   struct mg_coroutine waiting; /* a filter that yielded */
   const struct mg_metered *metered; /* that filter */
+  struct mg_call *call; /* a filter's request of its own, in the arena */
+  uint64_t call_timeout_ms;
+  bool call_runs;
   struct mg_timer sleep;
+  struct mg_file *file;         /* opened by a filter */
+  uint64_t file_at, file_left;  /* of it, still to be sent */
+  uint64_t file_near;           /* up to here it is in memory, as far as is known */
+  bool sends_file;              /* it is the answer's body */
   struct mg_job *job; /* that it waits for, or has prepared */
   bool job_started;
   int job_result;
@@ -258,5 +266,11 @@ void mg_exchange_drop_locals(struct mg_exchange *ex);
 void mg_exchange_stop_waiting(struct mg_exchange *ex);
 /** exchange_response.c: counts a finished exchange and runs its log filters. */
 void mg_exchange_account(struct mg_exchange *ex);
+/** exchange_file.c: sends the answer's head and its file: 0 when all has gone, MG_EAGAIN_LATER, or an error. */
+int mg_exchange_relay_file(struct mg_exchange *ex);
+/** exchange_file.c: makes a file that is to be sent the answer's body in memory; 0 or MG_ENOMEM. */
+int mg_exchange_hold_file(struct mg_exchange *ex);
+/** exchange_file.c: closes the file, if there is one. */
+void mg_exchange_drop_file(struct mg_exchange *ex);
 /** exchange_tunnel.c: the connection has switched protocols; moves bytes both ways until an end. */
 enum mg_next mg_tunnel_run(struct mg_exchange *ex);

@@ -54,6 +54,7 @@ static void enter(struct mg_exchange *ex, enum mg_phase phase)
 {
   struct mg_worker_cell *cell = ex->gateway->cell;
   ex->phase = (uint8_t)phase;
+  ex->gateway->running = ex;
   ex->gateway->over_budget = false;
   ex->gateway->kills_metered = 0;
   atomic_store_explicit(&cell->running_generation, ex->generation->number, memory_order_relaxed);
@@ -69,6 +70,7 @@ static void leave(struct mg_exchange *ex)
     ex->gateway->worn(ex->gateway->worn_context);
   if (ex->gateway->metered) mg_exchange_meter(ex, NULL);
   ex->phase = MG_PHASE_NONE;
+  ex->gateway->running = NULL;
   atomic_store_explicit(&cell->running_route, 0, memory_order_relaxed);
 }
 
@@ -89,9 +91,12 @@ void mg_exchange_stop_waiting(struct mg_exchange *ex)
 {
   mg_timer_off(&ex->sleep);
   struct mg_job *job = ex->job;
-  ex->job = NULL; /* when it is done, it finds that nobody waits */
+  ex->job = NULL;
+  if (job) job->owner = NULL;
   if (job && !ex->job_started) job->done(job, MG_EOVERLOAD);
   ex->job_started = false;
+  if (ex->call) mg_call_end(ex->call);
+  ex->call_runs = false;
   if (ex->waiting.L) mg_script_drop(&ex->generation->script, &ex->waiting);
 }
 
@@ -99,10 +104,16 @@ void mg_exchange_stop_waiting(struct mg_exchange *ex)
 static int begin_waiting(struct mg_exchange *ex)
 {
   double milliseconds;
-  enum mg_wait wait = ex->phase == MG_PHASE_LOG || ex->phase == MG_PHASE_UPSTREAM ? MG_WAIT_NOTHING : mg_coroutine_waits(&ex->waiting, &milliseconds);
+  bool may_wait = ex->phase != MG_PHASE_LOG && ex->phase != MG_PHASE_UPSTREAM;
+  enum mg_wait wait = may_wait ? mg_coroutine_waits(&ex->waiting, &milliseconds) : MG_WAIT_NOTHING;
   if (wait == MG_WAIT_SLEEP) {
     meter_waiting(ex);
     mg_timer_set(&ex->gateway->net.wheel, &ex->sleep, milliseconds < 1 ? 1 : (uint64_t)milliseconds);
+    return MG_EAGAIN_LATER;
+  }
+  if (wait == MG_WAIT_CALL && ex->call && !ex->call_runs) {
+    ex->call_runs = true;
+    mg_call_start(ex->call, &ex->gateway->upstreams, ex->call_timeout_ms);
     return MG_EAGAIN_LATER;
   }
   if (wait == MG_WAIT_JOB && ex->job) {
@@ -120,7 +131,7 @@ int mg_exchange_call(struct mg_exchange *ex, int ref, enum mg_phase phase)
 {
   struct mg_script *script = &ex->generation->script;
   struct mg_buf *error = &ex->gateway->script_error;
-  if (ex->waiting.L && (ex->sleep.deadline_ms || ex->job)) return MG_EAGAIN_LATER; /* something else woke the exchange */
+  if (ex->waiting.L && (ex->sleep.deadline_ms || ex->job || ex->call_runs)) return MG_EAGAIN_LATER; /* something else woke the exchange */
   enter(ex, phase);
   if (ex->waiting.L) meter_resumed(ex);
   int result = ex->waiting.L ? mg_script_resume(script, &ex->waiting, error)

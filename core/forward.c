@@ -160,6 +160,7 @@ static void put_forwarded_for(struct sink *sink, const struct mg_request_out *re
 static void put_forwarded(struct sink *sink, const struct mg_request_out *request)
 {
   struct mg_str host = MG_STR(""), port = MG_STR("");
+  if (request->own) return;
   put_forwarded_for(sink, request);
   if (!stands(request, MG_H_X_FORWARDED_PROTO)) PUT(sink, "X-Forwarded-Proto: http\r\n");
   bool known = mg_authority_split(request->original_host, &host, &port);

@@ -25,6 +25,7 @@ struct mg_request_out {
   struct mg_str original_host;   /* X-Forwarded-Host, -Server and -Port */
   uint16_t listen_port;          /* X-Forwarded-Port where Host has none and the scheme's is not meant: unused if 0 */
   bool peer_trusted;             /* the peer's X-Forwarded lines stand where they exist; lines of filters always do */
+  bool own;                      /* a request of the gateway's: no X-Forwarded lines at all */
   bool upgrade;                  /* write Connection: Upgrade and Upgrade: websocket */
   bool expect;                   /* pass Expect: 100-continue on */
   bool te_trailers;              /* write TE: trailers (with Connection: TE) */

@@ -74,6 +74,7 @@ struct mg_gateway {
   size_t date_len;
   uint16_t slot;
   uint16_t port; /* for X-Forwarded-Port */
+  struct mg_exchange *running; /* whose filters run now */
   struct mg_buf script_error; /* scratch for messages */
   bool over_budget; /* a regular expression took too long in the call into Lua that runs */
 };

@@ -238,6 +238,7 @@ enum mg_wait mg_coroutine_waits(const struct mg_coroutine *waiting, double *mill
   const char *what = lua_gettop(L) >= 1 ? lua_tostring(L, 1) : NULL;
   if (!what) return MG_WAIT_NOTHING;
   if (strcmp(what, "job") == 0) return MG_WAIT_JOB;
+  if (strcmp(what, "call") == 0) return MG_WAIT_CALL;
   if (strcmp(what, "sleep") != 0 || !lua_isnumber(L, 2)) return MG_WAIT_NOTHING;
   *milliseconds = lua_tonumber(L, 2);
   return *milliseconds >= 0 && *milliseconds < 86400e3 ? MG_WAIT_SLEEP : MG_WAIT_NOTHING;

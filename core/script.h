@@ -47,8 +47,8 @@ int mg_script_call(struct mg_script *script, int ref, double argument, struct mg
 int mg_script_resume(struct mg_script *script, struct mg_coroutine *waiting, struct mg_buf *error);
 /** Calls the function behind ref with a number and an index; 1 or 0 by the truth of its result, or MG_ESCRIPT. It may not yield. */
 int mg_script_ask(struct mg_script *script, int ref, double argument, unsigned index, struct mg_buf *error);
-/** What a call waits for, by what it yielded: ("sleep", milliseconds), or ("job") for one that it has prepared. */
-enum mg_wait { MG_WAIT_NOTHING, MG_WAIT_SLEEP, MG_WAIT_JOB };
+/** What a call waits for, by what it yielded: ("sleep", milliseconds), or ("job"), ("call") for one that it has prepared. */
+enum mg_wait { MG_WAIT_NOTHING, MG_WAIT_SLEEP, MG_WAIT_JOB, MG_WAIT_CALL };
 enum mg_wait mg_coroutine_waits(const struct mg_coroutine *waiting, double *milliseconds);
 /** Drops a call that waited. */
 void mg_script_drop(struct mg_script *script, struct mg_coroutine *waiting);

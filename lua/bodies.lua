@@ -31,24 +31,24 @@ end
 
 --- The function that takes the pieces of one side of a route through its chunk functions; nil when there are none.
 -- @param entries the route's filters in order; @param side "request" or "response"
--- @param wrap entry, chunk function → the function as its on_error wants it
-function bodies.chain(entries, side, wrap)
+-- @param wrap entry, chunk function → the function as its on_error wants it; @param meters entry, position → its meter
+function bodies.chain(entries, side, wrap, meters)
   local chain = {}
   for position, entry in ipairs(entries) do
     if takes(entry, side, "stream") then
-      local link = { run = wrap(entry, entry.module.chunk), conf = entry.conf, state = entry.state, position = position }
+      local link = { run = wrap(entry, entry.module.chunk), conf = entry.conf, state = entry.state, meter = meters(entry, position) }
       table.insert(chain, side == "response" and 1 or #chain + 1, link)
     end
   end
   if #chain == 0 then return nil end
   local handle_type = ffi.typeof(side == "request" and "struct mg_request *" or "struct mg_response *")
-  local exchange_type, running, length = ffi.typeof("struct mg_exchange *"), C.mg_script_running_filter(), ffi.length
+  local exchange_type, length = ffi.typeof("struct mg_exchange *"), ffi.length
   return function(number)
     local exchange, message = ffi.cast(exchange_type, number), ffi.cast(handle_type, number)
     local text = C.mg_piece_bytes(exchange, length)
     local bytes, last, changed = ffi.string(text, length[0]), C.mg_piece_last(exchange) == 1, false
     for _, link in ipairs(chain) do
-      running[0] = link.position
+      C.mg_filter_next(exchange, link.meter)
       local given = link.run(message, bytes, last, link.conf, link.state)
       if given ~= nil then
         if type(given) ~= "string" then error("chunk: gives a " .. type(given) .. ", accepted: a string or nil", 0) end

@@ -6,11 +6,13 @@
 -- Never: read a file, keep state between loads.
 
 local bodies = require "moongate.bodies"
+local directories = require "moongate.directories"
 local ffi = require "moongate.ffi"
 local guards = require "moongate.guards"
 local handles = require "moongate.handles"
 local handles_edits = require "moongate.handles_edits"
 local passwords = require "moongate.passwords"
+local http = require "moongate.http"
 local regex = require "moongate.regex"
 
 local C = ffi.C
@@ -255,6 +257,16 @@ local function metering(generation, route)
 end
 
 
+--- The upstreams that a filter wants to call have to be there.
+local function check_needs(config, entry)
+  for _, id in ipairs(entry.module.needs and entry.module.needs.http or {}) do
+    local found
+    for _, route in ipairs(config.routes) do found = found or (route.id == id and route.upstream) end
+    if not found then error(("%s: needs the upstream of route %s, and there is none"):format(entry.place, id), 0) end
+  end
+end
+
+
 --- One table of phase functions for each route, and the entries of all filters.
 local function build_chains(config, loader, generation)
   local global = start_filters(config.global_filters, loader, "<global>")
@@ -274,13 +286,14 @@ local function build_chains(config, loader, generation)
       if stands_in[route.id] then chains[i]["own_" .. phase.name] = phase_function(own, phase, meters) end
     end
     chains[i].entries = entries
+    for _, entry in ipairs(entries) do check_needs(config, entry) end
     if route.match then
       for _, entry in ipairs(own) do
         if entry.module.match then chains.matches[#chains.matches + 1] = entry end
       end
     end
-    chains[i].chunk_request = bodies.chain(entries, "request", wrapped_chunk)
-    chains[i].chunk_response = bodies.chain(entries, "response", wrapped_chunk)
+    chains[i].chunk_request = bodies.chain(entries, "request", wrapped_chunk, meters)
+    chains[i].chunk_response = bodies.chain(entries, "response", wrapped_chunk, meters)
     for _, entry in ipairs(own) do started[#started + 1] = entry end
   end
   return chains, started
@@ -398,10 +411,13 @@ end
 
 --- What filters reach of the process.
 -- @param generation the struct mg_generation that is built; nil in the builder
-function compile.host(generation)
-  local made = guards.new(generation)
+-- @param config the canonical configuration, whose upstreams moongate.http reaches; nil in the builder
+function compile.host(generation, config)
+  local made, index_of = guards.new(generation), {}
+  for i, route in ipairs(config and config.routes or {}) do index_of[route.id] = i - 1 end
   return {
     guards = made,
+    http = function(name, granted) return http.maker(name, granted, index_of) end,
     log = function(level, text) C.mg_script_log(handles.LEVELS[level] or 1, text, #text) end,
     strings = require "moongate.patterns",
     moongate = {
@@ -411,6 +427,7 @@ function compile.host(generation)
         coroutine.yield("sleep", seconds * 1000)
       end,
       regex = regex.new,
+      directory = directories.open,
       basic_credentials = passwords.credentials,
       password_matches = passwords.matches,
       sha256 = passwords.sha256,
@@ -429,7 +446,7 @@ function compile.load(text, pointer)
   local bundle = require "moongate.bundle"
   local parts = assert(bundle.parse(text))
   local generation = ffi.cast("struct mg_generation *", pointer)
-  local config, host = parts.config, compile.host(generation)
+  local config, host = parts.config, compile.host(generation, parts.config)
   require("moongate.sandbox").seal(host)
   local loader = bundle.loader(parts, host)
   local functions = assert(loader:route_functions(config))

@@ -43,11 +43,11 @@ filter_loader.BUILT_IN = {
 --- What else stands in a filter's table, and its type.
 local FIELDS = {
   api = "number", version = "string", name = "string", description = "string", schema = "table", needs = "table",
-  body = "table", examples = "table",
+  body = "table", examples = "table", answers = "table",
 }
 
 --- Declarations that this version cannot honour are refused: a filter must not run without what it counts on.
-local FIELDS_UNREADY = { needs = true }
+local NEEDS = { http = "table" }
 
 
 local function phase_names(ready_only)
@@ -252,7 +252,6 @@ local function check_field(key, value, place)
   if type(value) ~= expected then
     return ("%s: %s must be a %s, found a %s"):format(place, key, expected, type(value))
   end
-  if FIELDS_UNREADY[key] then return ("%s: %s is not available yet"):format(place, key) end
 end
 
 
@@ -279,6 +278,19 @@ local function body_fault(module)
 end
 
 
+--- What is wrong with the capabilities that a filter asks for, or nil.
+local function needs_fault(module)
+  if type(module.needs) ~= "table" then return nil end
+  for key, list in pairs(module.needs) do
+    if not NEEDS[key] then return ("needs: unknown capability %s; accepted: http"):format(tostring(key)) end
+    if type(list) ~= "table" then return ("needs.%s: found a %s, accepted: a list of route ids"):format(key, type(list)) end
+    for _, id in ipairs(list) do
+      if type(id) ~= "string" then return ("needs.%s: found a %s, accepted: route ids"):format(key, type(id)) end
+    end
+  end
+end
+
+
 local function check_schema(module, place, add)
   if type(module.schema) ~= "table" then return end
   schema.check_author(module.schema, function(path, message) add(("%s: %s: %s"):format(place, path, message)) end)
@@ -290,6 +302,9 @@ local function module_faults(module, place)
   local messages = {}
   local function add(message)
     messages[#messages + 1] = message
+  end
+  local function add_fault(fault)
+    if fault then add(("%s: %s"):format(place, fault)) end
   end
   if type(module) ~= "table" then
     add(("%s: returns a %s, a filter returns its table"):format(place, type(module)))
@@ -309,10 +324,20 @@ local function module_faults(module, place)
   if phases == 0 then
     add(("%s: has no function; functions of a filter: %s"):format(place, table.concat(phase_names(true), ", ")))
   end
-  local body = body_fault(module)
-  if body then add(("%s: %s"):format(place, body)) end
+  add_fault(body_fault(module))
+  add_fault(needs_fault(module))
   check_schema(module, place, add)
   return messages
+end
+
+
+--- The host as one filter sees it: with a moongate.http that reaches what granted holds by then.
+function Loader:host_for(name, granted)
+  local host = self.host
+  if not host or not host.http then return host end
+  local library = { http = host.http(name, granted) }
+  for key, value in pairs(host.moongate or {}) do library[key] = value end
+  return setmetatable({ moongate = library }, { __index = host })
 end
 
 
@@ -331,8 +356,9 @@ function Loader:load(name)
   local shown = self:shown(path)
   self.files[name] = path
   self.progress(("loading %s"):format(shown))
+  local granted = {}
   local module, why = sandbox.run(bytes, "@" .. shown,
-    { name = name, host = self.host, find_module = self:module_finder(path) })
+    { name = name, host = self:host_for(name, granted), find_module = self:module_finder(path) })
   if module == nil then
     result.why = why or ("%s: returns nothing, a filter returns its table"):format(shown)
     return nil, result.why
@@ -342,6 +368,7 @@ function Loader:load(name)
     result.why = table.concat(messages, "\n")
     return nil, result.why
   end
+  for _, id in ipairs(module.needs and module.needs.http or {}) do granted[id] = true end
   result.module = module
   return module
 end

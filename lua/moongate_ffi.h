@@ -56,6 +56,13 @@ const char *mg_request_body(struct mg_request *request, int *len);
 int mg_request_set_body(struct mg_request *request, const char *bytes, size_t len);
 const char *mg_response_body(struct mg_response *response, int *len);
 int mg_response_set_body(struct mg_response *response, const char *bytes, size_t len);
+int mg_call_prepare(unsigned route, const char *method, size_t method_len, const char *path, size_t path_len, double timeout_ms);
+int mg_call_header(const char *name, size_t name_len, const char *value, size_t value_len);
+int mg_call_body(const char *bytes, size_t len);
+int mg_call_status(void);
+const char *mg_call_error(int *len);
+const char *mg_call_answer(int *len);
+const char *mg_call_answer_line(unsigned nth, int *len, const char **value, int *value_len);
 const char *mg_piece_bytes(struct mg_exchange *exchange, int *len);
 int mg_piece_last(struct mg_exchange *exchange);
 int mg_piece_give(struct mg_exchange *exchange, const char *bytes, size_t len);
@@ -132,6 +139,18 @@ const char *mg_request_basic_credentials(struct mg_request *request, int *len); 
 int mg_request_check_password(struct mg_request *request, const char *password, size_t password_len, const char *hash,
                               size_t hash_len);
 int mg_request_job_result(struct mg_request *request);
+
+/* files: open_file says what is there (below zero: MG_LUA_*) and keeps a regular file open for this exchange; send_file answers with a
+ * part of it. base and path end with NUL. Names of a directory come one per line, those of directories with a slash. */
+enum { MG_FOUND_FILE, MG_FOUND_DIRECTORY, MG_FOUND_NONE, MG_FOUND_REFUSED, MG_FOUND_GONE, MG_FOUND_BUSY };
+
+int mg_directory_exists(const char *path);
+int mg_request_open_file(struct mg_request *request, const char *base, const char *path, size_t path_len, int follow);
+double mg_request_file_size(struct mg_request *request);
+double mg_request_file_mtime(struct mg_request *request);
+int mg_request_send_file(struct mg_request *request, int status, double offset, double length);
+const char *mg_request_list_directory(struct mg_request *request, const char *base, const char *path, size_t path_len,
+                                      int follow, int *len);
 
 /* limiters and breakers: shared by all workers, made for a generation. In the options durations are milliseconds.
  * take_token: the seconds to wait for a token, 0 when one was taken; enter: 1, or 0 while the breaker refuses. */
