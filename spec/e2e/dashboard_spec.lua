@@ -1,4 +1,4 @@
--- dashboard_spec.lua - the page of the management port: whole in itself, allowed by its own policy, and true in a browser.
+-- dashboard_spec.lua - the page of the management port: whole in itself, allowed by its own policy, true in a browser.
 local h = require "spec.helper"
 
 local CHROMIUM = { "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -26,8 +26,8 @@ describe("the dashboard", function()
     for _, attribute in ipairs { "src", "href", "action" } do
       for value in page:gmatch("%s" .. attribute .. '="([^"]*)"') do assert.truthy(value:find("^data:"), value) end
     end
-    for _, word in ipairs { "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "@import", "url(",
-      " style=", " onclick=" } do
+    for _, word in ipairs { "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "@import",
+      "url(", " style=", " onclick=" } do
       assert.is_nil(page:find(word, 1, true), word)
     end
     assert.truthy(page:find('<html lang="en">', 1, true))
