@@ -104,6 +104,11 @@ local PREDICATES = {
     "client is in %s", "source"),
 }
 
+--- name → what the predicate takes, as a schema's keys.
+predicates.KEYS = {}
+for name, predicate in pairs(PREDICATES) do predicates.KEYS[name] = predicate.keys end
+
+
 local OPERATORS = { "and", "not", "or" }
 
 

@@ -105,7 +105,7 @@ local function direction(is_request)
     type = "object", default = {}, check = check,
     keys = {
       level = { type = "enum", enum = LEVELS, default = "NONE" },
-      status_overrides = { read = read_overrides },
+      status_overrides = { read = read_overrides, like = { type = "map", items = LEVEL } },
     },
   }
 end
@@ -133,6 +133,9 @@ end
 local FILTER_ITEM = "a filter's name or a map such as SetRequestHeader: { name: X-A, value: b }"
 local ON_ERROR = { type = "enum", enum = { "fail", "continue" }, default = "fail" }
 local SIBLINGS = { on_error = ON_ERROR, id = { type = "string", min = 1, check = check_latin1 } }
+
+
+routes_conf.FILTER_SIBLINGS = SIBLINGS
 
 
 --- The one key of a filter's map that is not about how it runs: its name.
@@ -212,7 +215,7 @@ local function read_filter(context, node, path)
 end
 
 
-local FILTERS = { type = "array", items = { read = read_filter } }
+local FILTERS = { type = "array", items = { read = read_filter, like = "filter" } }
 
 
 local function milliseconds(default)
@@ -226,11 +229,14 @@ local function check_health_path(value)
 end
 
 
+local HASH_ON = {
+  type = "object",
+  keys = { header = "string", cookie = "string", query = "string", client_address = { type = "boolean" } },
+}
+
+
 local function read_hash_on(context, node, path)
-  local value = schema.check(context, node, {
-    type = "object",
-    keys = { header = "string", cookie = "string", query = "string", client_address = { type = "boolean" } },
-  }, path)
+  local value = schema.check(context, node, HASH_ON, path)
   if not value then return nil end
   local count = 0
   for _ in pairs(value) do count = count + 1 end
@@ -243,7 +249,7 @@ end
 
 local UPSTREAM = {
   strategy = { type = "enum", enum = { "ROUND_ROBIN", "LEAST_REQUESTS", "CONSISTENT_HASH" }, default = "ROUND_ROBIN" },
-  hash_on = { read = read_hash_on },
+  hash_on = { read = read_hash_on, like = HASH_ON },
   host = { type = "enum", enum = { "client", "target" }, default = "client" },
   targets = {
     type = "array", required = true, min = 1, accepted = "a list of at least one target: [ { url: http://host:port } ]",
@@ -317,7 +323,7 @@ end
 
 local ROUTE = {
   id = { type = "string", required = true, min = 1, max = 255, check = check_id },
-  match = { read = predicates.check },
+  match = { read = predicates.check, like = "match" },
   filters = FILTERS,
   upstream = { type = "object", keys = UPSTREAM, check = check_upstream },
   journal = journal(false),

@@ -14,7 +14,7 @@
 --
 -- The gateway's own schemas may also use: check = function(value, context, node, path) → value or nil, message;
 -- read = function(context, node, path) → value (in place of a type); accepted = text in place of the standard sentence;
--- none = true (the word none means 0).
+-- none = true (the word none means 0); like = a schema, or a name in json_schema.lua, for what read takes.
 
 local regex_syntax = require "moongate.regex_syntax"
 local suggest = require "moongate.suggest"
@@ -72,6 +72,9 @@ local function accepted(spec)
   end
   return text
 end
+
+
+schema.full, schema.accepted = full, accepted
 
 
 --- Adds "found X, accepted: Y" for a node.

@@ -95,12 +95,15 @@ local function check_shard_size(value)
 end
 
 
+local SYNC = "process, group, or an interval such as 100ms"
+
+
 --- "process", "group", "interval", or a duration such as 100ms, which is an interval.
 local function read_sync(context, node, path)
   local text = node.text
   if text == "process" or text == "group" then return text end
   return schema.check(context, node, {
-    type = "duration", min = "1ms", max = "1h", accepted = "process, group, or an interval such as 100ms",
+    type = "duration", min = "1ms", max = "1h", accepted = SYNC,
   }, path)
 end
 
@@ -188,7 +191,7 @@ local SECTIONS = {
     compression = { type = "enum", enum = { "zstd", "none" }, default = "zstd" },
     compression_level = count(1, 1, 19),
     on_full = { type = "enum", enum = { "refuse", "drop", "block" }, default = "refuse" },
-    sync = { read = read_sync, default = "process" },
+    sync = { read = read_sync, default = "process", like = { type = "string", accepted = SYNC } },
     journal_security = { type = "object", keys = SECURITY, default = {}, check = check_security },
   },
 }
