@@ -43,7 +43,9 @@ int mg_response_set_body(struct mg_response *response, const char *bytes, size_t
   if (ex->phase != MG_PHASE_RESPONSE) return MG_LUA_PHASE;
   if (ex->source == MG_FROM_UPSTREAM && !ex->answer_is_held) return MG_LUA_BODY;
   int err = replace(&ex->answer_held, bytes, len, ex->gateway->settings->held_body_max);
-  if (!err) ex->answer_body = mg_str(ex->answer_held.ptr, ex->answer_held.len);
+  if (err) return err;
+  mg_exchange_drop_file(ex);
+  ex->answer_body = mg_str(ex->answer_held.ptr, ex->answer_held.len);
   return err;
 }
 

@@ -41,7 +41,6 @@ const char *mg_request_basic_credentials(struct mg_request *request, int *len)
 
 struct password_job {
   struct mg_job job;
-  uint64_t handle; /* of the exchange, which may end before the job does */
   bool matches;
   char password[CRYPT_MAX_PASSPHRASE_SIZE];
   char hash[HASH_BYTES_MAX];
@@ -66,16 +65,14 @@ static void free_password(struct password_job *password)
 static void on_hashed(struct mg_job *job, int err)
 {
   struct password_job *password = (struct password_job *)job;
-  struct mg_exchange *ex = find((const void *)(uintptr_t)password->handle);
-  if (ex && ex->job == job) {
-    ex->job = NULL;
-    ex->job_started = false;
-    ex->job_result = err ? MG_LUA_BUSY : password->matches;
-  } else {
-    ex = NULL; /* ended, or it waits for something else by now */
-  }
+  struct mg_exchange *ex = job->owner;
+  int result = err ? MG_LUA_BUSY : password->matches;
   free_password(password);
-  if (ex) mg_exchange_run(ex);
+  if (!ex) return;
+  ex->job = NULL;
+  ex->job_started = false;
+  ex->job_result = result;
+  mg_exchange_run(ex);
 }
 
 int mg_request_check_password(struct mg_request *request, const char *password, size_t password_len, const char *hash,
@@ -87,8 +84,7 @@ int mg_request_check_password(struct mg_request *request, const char *password, 
   if (password_len >= CRYPT_MAX_PASSPHRASE_SIZE || hash_len >= HASH_BYTES_MAX) return MG_LUA_VALUE;
   if (memchr(password, '\0', password_len) || memchr(hash, '\0', hash_len)) return MG_LUA_VALUE;
   struct password_job *job = mg_calloc(1, sizeof *job);
-  job->job = (struct mg_job){.run = hash_password, .done = on_hashed};
-  job->handle = ex->handle;
+  job->job = (struct mg_job){.run = hash_password, .done = on_hashed, .owner = ex};
   memcpy(job->password, password, password_len);
   memcpy(job->hash, hash, hash_len);
   ex->job = &job->job;

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/sendfile.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -208,6 +209,34 @@ int mg_conn_write(struct mg_conn *conn, const uv_buf_t *bufs, unsigned count)
   }
   if ((size_t)sent == total) return 0;
   return queue_rest(conn, bufs, count, (size_t)sent, total);
+}
+
+int mg_conn_write_later(struct mg_conn *conn, const uv_buf_t *bufs, unsigned count)
+{
+  size_t total = 0;
+  if (conn->closing || conn->write_failed) return MG_ERESET;
+  for (unsigned i = 0; i < count; i++) total += bufs[i].len;
+  conn->written += total;
+  return queue_rest(conn, bufs, count, 0, total);
+}
+
+long mg_conn_send_file(struct mg_conn *conn, int file, uint64_t offset, size_t count)
+{
+  uv_os_fd_t socket;
+  off_t from = (off_t)offset;
+  MG_ASSERT(conn->queued == 0);
+  if (conn->closing || conn->write_failed || uv_fileno(&conn->as.handle, &socket)) return MG_ERESET;
+  ssize_t sent;
+  do {
+    sent = sendfile(socket, file, &from, count);
+  } while (sent < 0 && errno == EINTR);
+  if (sent >= 0) {
+    conn->written += (uint64_t)sent;
+    return sent;
+  }
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return MG_EAGAIN_LATER;
+  conn->write_failed = true;
+  return MG_ERESET;
 }
 
 static void on_shutdown(uv_shutdown_t *request, int status)

@@ -86,6 +86,13 @@ void mg_conn_pause(struct mg_conn *conn);
  * MG_ERESET when the connection is broken for sending. Copies what is queued. */
 int mg_conn_write(struct mg_conn *conn, const uv_buf_t *bufs, unsigned count);
 
+/** As mg_conn_write, but sends nothing before the loop's next turn: 1 or MG_ERESET. */
+int mg_conn_write_later(struct mg_conn *conn, const uv_buf_t *bufs, unsigned count);
+
+/** Sends up to count bytes of a file without copying them, while nothing is queued. How many went; 0 at the end of the
+ * file; MG_EAGAIN_LATER when the kernel takes none now (nobody tells when it will: queue the next ones); MG_ERESET. */
+long mg_conn_send_file(struct mg_conn *conn, int file, uint64_t offset, size_t count);
+
 /** Sends an end of file behind what is queued. */
 void mg_conn_shutdown(struct mg_conn *conn);
 

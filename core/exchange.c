@@ -80,6 +80,7 @@ static void free_exchange(struct mg_exchange *ex)
   mg_timer_remove(&ex->limit);
   mg_exchange_drop_locals(ex);
   mg_exchange_stop_waiting(ex);
+  mg_exchange_drop_file(ex);
   mg_inflow_free(&ex->up_in);
   mg_buf_free(&ex->request_held);
   mg_buf_free(&ex->answer_held);
@@ -133,6 +134,7 @@ enum mg_next mg_exchange_fail(struct mg_exchange *ex, int err)
   if (!status) return mg_exchange_break(ex, err);
   ex->err = err;
   mg_exchange_stop_waiting(ex);
+  mg_exchange_drop_file(ex);
   mg_exchange_leave_upstream(ex, false);
   ex->source = MG_FROM_GATEWAY;
   ex->answered = true;

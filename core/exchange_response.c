@@ -4,6 +4,12 @@
 
 #include "log.h"
 
+/* The length of an answer of ours. */
+static uint64_t own_length(const struct mg_exchange *ex)
+{
+  return ex->sends_file ? ex->file_left : ex->answer_body.len;
+}
+
 static bool is_bodiless(const struct mg_exchange *ex)
 {
   unsigned status = ex->response.status;
@@ -20,13 +26,13 @@ static void choose_framing(struct mg_exchange *ex, struct mg_response_out *out)
     ex->discard_body = !ours && !ex->response_body.done;
     if (ours && ex->request.method_id == MG_METHOD_HEAD && ex->response.status != 204 && ex->response.status != 304) {
       out->body = MG_OUT_LENGTH;
-      out->content_length = ex->answer_body.len;
+      out->content_length = own_length(ex);
     } else {
       out->keep_length = ex->response.status != 204 && ex->response.status >= 200 && !changed;
     }
   } else if (ours) {
     out->body = MG_OUT_LENGTH;
-    out->content_length = ex->answer_body.len;
+    out->content_length = own_length(ex);
   } else if (ex->response.framing == MG_FRAMING_LENGTH && !changed) {
     out->body = MG_OUT_LENGTH;
     out->content_length = ex->response.content_length;
@@ -179,8 +185,16 @@ static enum mg_next finish_response(struct mg_exchange *ex)
   return MG_NEXT;
 }
 
+static enum mg_next relay_file(struct mg_exchange *ex)
+{
+  int result = mg_exchange_relay_file(ex);
+  if (result == MG_EAGAIN_LATER) return MG_WAIT;
+  return result ? mg_exchange_break(ex, result) : finish_response(ex);
+}
+
 static enum mg_next relay_own(struct mg_exchange *ex)
 {
+  if (ex->sends_file && !is_bodiless(ex)) return relay_file(ex);
   uv_buf_t bufs[2] = {uv_buf_init((char *)ex->client_head.ptr, (unsigned)ex->client_head.len)};
   unsigned count = 1;
   if (ex->answer_body.len && !is_bodiless(ex)) {

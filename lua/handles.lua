@@ -201,13 +201,8 @@ local function add_answer_header(self, name, value)
 end
 
 
---- Answers without an upstream: `return req:respond(403, "no\n", { ["content-type"] = "text/plain" })`.
--- A header's value may be a list. Later request filters do not run, response filters do.
--- @phases request
-function request:respond(status, body, headers)
-  body = body or ""
-  local code = C.mg_request_respond(self, status, body, #body)
-  if code < 0 then fail(code, "respond") end
+--- The headers of an answer: name → text, or a list of texts for several lines.
+local function add_answer_headers(self, headers)
   for name, value in pairs(headers or {}) do
     if type(value) == "table" then
       for _, item in ipairs(value) do add_answer_header(self, name, item) end
@@ -215,6 +210,17 @@ function request:respond(status, body, headers)
       add_answer_header(self, name, value)
     end
   end
+end
+
+
+--- Answers without an upstream: `return req:respond(403, "no\n", { ["content-type"] = "text/plain" })`.
+-- A header's value may be a list. Later request filters do not run, response filters do.
+-- @phases request
+function request:respond(status, body, headers)
+  body = body or ""
+  local code = C.mg_request_respond(self, status, body, #body)
+  if code < 0 then fail(code, "respond") end
+  add_answer_headers(self, headers)
   return true
 end
 
@@ -412,4 +418,5 @@ ffi.metatype("struct mg_exchange", { __index = exchange, __metatable = false })
 
 return {
   request = request, response = response, exchange = exchange, LEVELS = LEVELS, fail = fail, as_text = as_text,
+  add_answer_headers = add_answer_headers,
 }
