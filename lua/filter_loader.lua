@@ -16,6 +16,9 @@ Loader.__index = Loader
 local API = 1
 local EMBEDDED = "embedded:"
 
+--- What filters may require of the gateway's own.
+local OFFERED = { ["moongate.compat.kong"] = EMBEDDED .. "lua/compat_kong.lua" }
+
 --- The functions that a filter may have, in the order of an exchange. ready: offered by this version.
 filter_loader.PHASES = {
   { name = "init", ready = true },
@@ -208,7 +211,8 @@ function Loader:module_finder(path)
       return nil, ("require: %s is not a module name"):format(name)
     end
     local near = ("%s/%s.lua"):format(beside, (name:gsub("%.", "/")))
-    local found, bytes = near, self.read(near)
+    local found = OFFERED[name] or near
+    local bytes = self.read(found)
     if not bytes then found, bytes = self:search_trees(name) end
     if not bytes then
       return nil, ("require: no module %s beside %s or in a LuaRocks tree%s"):format(name, self:shown(path),
