@@ -1,5 +1,6 @@
 /* api_files.c - files below a directory, for filters that answer with them.
- * Owns: nothing.   May call: exchange, file.   Never: call Lua (an FFI call must not come back).   Thread: the loop's. */
+ * Owns: nothing.   May call: exchange, file.   Never: call Lua (an FFI call must not come back).   Thread: the loop's.
+ */
 #include "api_private.h"
 
 #include <fcntl.h>

@@ -64,7 +64,8 @@ static long write_piece(struct mg_exchange *ex, size_t window, bool later)
   char piece[PIECE_BYTES];
   uv_buf_t bufs[2];
   unsigned count = 0;
-  ssize_t got = window ? pread(ex->file->fd, piece, window < sizeof piece ? window : sizeof piece, (off_t)ex->file_at) : 0;
+  ssize_t got =
+      window ? pread(ex->file->fd, piece, window < sizeof piece ? window : sizeof piece, (off_t)ex->file_at) : 0;
   if (window && got <= 0) return MG_ETRUNCATED;
   if (!ex->head_sent) bufs[count++] = uv_buf_init((char *)ex->client_head.ptr, (unsigned)ex->client_head.len);
   bufs[count++] = uv_buf_init(piece, (unsigned)got);

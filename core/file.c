@@ -20,12 +20,15 @@ static enum mg_file_found why_not(int error)
 {
   switch (error) {
   case EACCES:
-  case EPERM: return MG_FILE_REFUSED;
+  case EPERM:
+    return MG_FILE_REFUSED;
   case EMFILE:
   case ENFILE:
   case ENOMEM:
-  case EIO: return MG_FILE_BUSY;
-  default: return MG_FILE_NONE;
+  case EIO:
+    return MG_FILE_BUSY;
+  default:
+    return MG_FILE_NONE;
   }
 }
 

@@ -15,7 +15,7 @@ struct mg_offload;
 struct mg_job {
   void (*run)(struct mg_job *job);           /* on a thread of the pool: may touch the job and nothing else */
   void (*done)(struct mg_job *job, int err); /* on the loop, once: 0, or MG_EOVERLOAD when it was turned away */
-  void *owner; /* who waits for it, for done; NULL: nobody any more */
+  void *owner;                               /* who waits for it, for done; NULL: nobody any more */
   struct mg_offload *offload;
   struct mg_job *next;
   struct mg_timer patience;
