@@ -27,6 +27,7 @@ static const struct option_row rows[] = {
     {"--port", MG_OPTION_PORT, OPTION_NUMBER, AT(port), 0, 65535},
     {"--management-port", MG_OPTION_MANAGEMENT_PORT, OPTION_NUMBER, AT(management_port), 0, 65535},
     {"--control", MG_OPTION_CONTROL, OPTION_TEXT, AT(control), 0, 0},
+    {"--journal", MG_OPTION_JOURNAL, OPTION_TEXT, AT(journal), 0, 0},
     {"--workers", MG_OPTION_WORKERS, OPTION_NUMBER, AT(workers), 1, 256},
     {"--bundle-fd", MG_OPTION_BUNDLE_FD, OPTION_NUMBER, AT(bundle_fd), 3, 1024},
     {"--load-limit", MG_OPTION_LOAD_LIMIT, OPTION_NUMBER, AT(load_limit_ms), 1, 86400000},

@@ -23,8 +23,9 @@ enum mg_option {
   MG_OPTION_WORDS = 1 << 11, /* words that are no options, and -H with its value */
   MG_OPTION_CLIENT = 1 << 12,
   MG_OPTION_MARKDOWN = 1 << 13,
+  MG_OPTION_JOURNAL = 1 << 24,
 
-  MG_OPTIONS_RUN = MG_OPTION_ROUTES | MG_OPTION_SERVER | MG_OPTION_HOST | MG_OPTION_PORT | MG_OPTION_MANAGEMENT_PORT |
+  MG_OPTIONS_RUN = MG_OPTION_JOURNAL | MG_OPTION_ROUTES | MG_OPTION_SERVER | MG_OPTION_HOST | MG_OPTION_PORT | MG_OPTION_MANAGEMENT_PORT |
                    MG_OPTION_CONTROL | MG_OPTION_WORKERS,
   MG_OPTIONS_CHECK = MG_OPTIONS_RUN | MG_OPTION_BUNDLE_FD | MG_OPTION_LOAD_LIMIT,
   MG_OPTIONS_CONTROL = MG_OPTION_PORT | MG_OPTION_CONTROL
@@ -39,6 +40,7 @@ struct mg_options {
   const char *host;
   const char *control;
   const char *client;
+  const char *journal;
   long port;
   long management_port;
   long workers;

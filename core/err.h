@@ -39,6 +39,7 @@
   X(ENOMEM, 500, "out_of_memory", "The request needs more memory than it may use.")                  \
   X(EINTERNAL, 500, "internal", "The gateway failed.")                                               \
   /* the upstream's fault */                                                                         \
+  X(ENOJOURNAL, 503, "journal_unavailable", "The request cannot be recorded.")                        \
   X(ENOUPSTREAM, 503, "no_upstream", "No upstream is available.")                                    \
   X(EQUEUEFULL, 503, "upstream_queue_full", "The upstream is busy.")                                 \
   X(EOVERLOAD, 503, "overload", "The gateway is at its connection limit.")                           \

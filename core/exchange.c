@@ -61,6 +61,7 @@ struct mg_exchange *mg_exchange_new(struct mg_gateway *gateway, struct mg_client
   ex->route = -1;
   ex->last_edit = &ex->first_edit;
   ex->began_ns = uv_hrtime();
+  ex->wall_ms = gateway->wall_offset_ms + ex->began_ns / 1000000;
   ex->id_count = gateway->id_count++;
   mg_timer_init(&ex->sleep, on_sleep_over);
   mg_timer_init(&ex->limit, on_limit);
@@ -178,8 +179,7 @@ struct mg_str mg_exchange_id_text(struct mg_exchange *ex)
 {
   static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"; /* Crockford's base 32, as in ULID */
   if (!ex->id_text[0]) {
-    uint64_t ms = ex->gateway->wall_offset_ms + ex->began_ns / 1000000;
-    uint64_t high = ms << 16 | ex->gateway->slot, low = ex->id_count;
+    uint64_t high = ex->wall_ms << 16 | ex->gateway->slot, low = ex->id_count;
     for (int i = 25; i >= 0; i--) {
       ex->id_text[i] = digits[low & 31];
       low = low >> 5 | (high & 31) << 59;

@@ -9,6 +9,7 @@
 #include "forward.h"
 #include "http1.h"
 #include "offload.h"
+#include "record.h"
 #include "target.h"
 
 enum { MG_FALLBACKS_MAX = 7 };
@@ -158,6 +159,8 @@ struct mg_exchange {
   uint8_t body_out;          /* enum mg_body_out, towards the client */
   uint64_t response_bytes;   /* of the body, as sent to the client */
   char chunk_line[24];
+
+  struct mg_record record; /* what of it is in the journal */
 
   struct mg_coroutine waiting; /* a filter that yielded */
   const struct mg_metered *metered; /* that filter */

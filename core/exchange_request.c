@@ -37,7 +37,8 @@ static int resolve_client(struct mg_exchange *ex)
   const struct mg_header *te = mg_headers_get(&ex->request.headers, MG_H_TE);
   ex->te_trailers = te && mg_header_list_has(mg_str(te->value, te->value_len), MG_STR("trailers"));
   if (client->peer_trusted)
-    mg_client_address(&ex->request.headers, &client->peer, settings->trusted, settings->trusted_count, &ex->client_address);
+    ex->record.client_source = (uint8_t)mg_client_address(&ex->request.headers, &client->peer, settings->trusted,
+                                                          settings->trusted_count, &ex->client_address);
   mg_request_sanitise(&ex->request, client->peer_trusted);
   return 0;
 }
@@ -169,6 +170,12 @@ enum mg_next mg_step_record(struct mg_exchange *ex)
     fall_back(ex);
     return MG_NEXT;
   }
+  int err = mg_record_start(ex);
+  if (err == MG_EAGAIN_LATER) { /* storage.on_full: block */
+    mg_timer_set(&ex->gateway->net.wheel, &ex->sleep, MG_TICK_MS);
+    return MG_WAIT;
+  }
+  if (err) return mg_exchange_fail(ex, err);
   ex->step = MG_STEP_UPSTREAM;
   return MG_NEXT;
 }

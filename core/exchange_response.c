@@ -201,6 +201,7 @@ static enum mg_next relay_own(struct mg_exchange *ex)
     bufs[count++] = uv_buf_init((char *)ex->answer_body.ptr, (unsigned)ex->answer_body.len);
     ex->response_bytes = ex->answer_body.len;
   }
+    mg_record_body(ex, 1, ex->answer_body.ptr, ex->answer_body.len);
   if (send_client(ex, bufs, count) < 0) return mg_exchange_break(ex, MG_ERESET);
   return finish_response(ex);
 }
@@ -217,6 +218,7 @@ static enum mg_next relay_upstream(struct mg_exchange *ex)
     if (!ex->head_sent) bufs[count++] = uv_buf_init((char *)ex->client_head.ptr, (unsigned)ex->client_head.len);
     if (!err && !ex->discard_body) count += mg_exchange_frame(ex, &piece, ex->body_out, &ex->response_trailers, bufs + count);
     ex->response_bytes += piece.len;
+    if (!ex->discard_body) mg_record_body(ex, 1, piece.data, piece.len);
     int result = send_client(ex, bufs, count);
     if (result < 0) return mg_exchange_break(ex, MG_ERESET);
     if (!err && (piece.last || ex->discard_body)) return finish_response(ex);
@@ -276,12 +278,13 @@ void mg_exchange_account(struct mg_exchange *ex)
   ex->counted = true;
   count_exchange(ex);
   if (ex->tally) count_for_route(ex);
-  if (!ex->plan) return;
-  for (int i = ex->depth; i >= 0; i--) {
+  if (ex->gateway->access_log) mg_access_log_add(ex->gateway->access_log, ex);
+  for (int i = ex->plan ? ex->depth : -1; i >= 0; i--) {
     int ref = i ? ex->plans[i]->own_log_ref : ex->plans[i]->log_ref;
     if (ref) mg_exchange_call(ex, ref, MG_PHASE_LOG);
   }
 }
+  mg_record_end(ex);
 
 enum mg_next mg_step_close(struct mg_exchange *ex)
 {

@@ -207,6 +207,7 @@ int mg_exchange_send_body(struct mg_exchange *ex)
     ex->head_written = true;
     ex->up->sent_round = up->net->round;
   }
+  mg_record_body(ex, 0, piece.data, piece.len);
   ex->up_body_written += piece.len;
   if (count) {
     arm_read_timeout(ex);

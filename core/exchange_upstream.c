@@ -327,7 +327,7 @@ static enum mg_next begin_sending(struct mg_exchange *ex)
   int err = mg_exchange_write_upstream_head(ex);
   if (err) return mg_exchange_fail(ex, err);
   ex->up_state = MG_UP_SENT;
-  if (!ex->sent_ns) ex->sent_ns = ex->began_ns;
+  if (!ex->sent_ns) ex->sent_ns = ex->record.number ? uv_hrtime() : ex->began_ns;
   if (ex->up_ended) return ex->up_err = MG_EUPCLOSED, try_failed(ex);
   err = mg_exchange_send_body(ex);
   if (err) {

@@ -17,7 +17,7 @@
 #include "log.h"
 #include "processors.h"
 
-enum { EXCHANGES_KEPT = 1024, CHUNKS_KEPT = 64, CLIENTS_KEPT = 1024, FIRST_REQUEST_MS = 1000 };
+enum { EXCHANGES_KEPT = 1024, CHUNKS_KEPT = 64, CLIENTS_KEPT = 1024, FIRST_REQUEST_MS = 1000, FLUSH_MS = 50 };
 
 /* --- the clock ------------------------------------------------------------------------------------------------------------------ */
 
@@ -140,7 +140,7 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
   gateway->cell = mg_shm_worker(shm, slot);
   gateway->meters = mg_shm_meters(shm, slot);
   gateway->slot = (uint16_t)slot;
-  gateway->id_count = random_start();
+  gateway->id_count = gateway->id_base = random_start();
   gateway->clients_max = descriptor_share((unsigned)share(settings->connections_max, settings->workers));
   mg_net_open(&gateway->net, loop);
   mg_upstreams_open(&gateway->upstreams, &gateway->net, shm, gateway->cell);
@@ -167,6 +167,27 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
 }
 
 /* --- generations ---------------------------------------------------------------------------------------------------------------- */
+
+/* --- the journal ------------------------------------------------------------------------------------------------------------------ */
+
+static void on_flush(struct mg_timer *timer)
+{
+  struct mg_gateway *gateway = (struct mg_gateway *)((char *)timer - offsetof(struct mg_gateway, flush));
+  mg_recorder_flush(gateway->recorder);
+  atomic_store_explicit(&gateway->cell->count.journal_bytes, mg_recorder_bytes(gateway->recorder), memory_order_relaxed);
+  mg_timer_set(&gateway->net.wheel, timer, FLUSH_MS);
+}
+
+int mg_gateway_prepare(struct mg_gateway *gateway, const struct mg_generation *generation, struct mg_buf *error)
+{
+  bool wanted = generation->unrouted.any;
+  for (unsigned i = 0; i < generation->plan_count; i++) wanted = wanted || generation->plans[i].journal.any;
+  if (!wanted || gateway->recorder) return 0;
+  if (mg_recorder_open(&gateway->recorder, gateway->settings, gateway->slot, gateway->id_base, error) != 0) return -1;
+  mg_timer_init(&gateway->flush, on_flush);
+  mg_timer_set(&gateway->net.wheel, &gateway->flush, FLUSH_MS);
+  return 0;
+}
 
 static void free_if_unused(struct mg_gateway *gateway, struct mg_generation *generation)
 {
@@ -317,6 +338,10 @@ void mg_gateway_close(struct mg_gateway **pointer)
   mg_upstreams_close_idle(&gateway->upstreams);
   struct mg_generation *current = gateway->current;
   gateway->current = NULL;
+  if (gateway->recorder) {
+    mg_timer_remove(&gateway->flush);
+    mg_recorder_close(&gateway->recorder);
+  }
   if (current) {
     current->next = gateway->older;
     gateway->older = current;

@@ -23,7 +23,12 @@ void mg_generation_free(struct mg_generation **generation);
 /** Makes the data path of worker slot. settings, shm are borrowed for the gateway's life; listeners (bound, listening or not) are
  * taken. Nothing is accepted before the first switch. 0 or negative. */
 int mg_gateway_open(struct mg_gateway **gateway, uv_loop_t *loop, const struct mg_settings *settings,
-                    struct mg_shm *shm, unsigned slot, const int *listeners, unsigned listener_count);
+                    struct mg_shm *shm, unsigned slot, const int *listeners, unsigned listener_count,
+                    int standard_out);
+
+/** Makes ready what generation needs beyond what runs: the journal, once some level is above NONE. 0, or -1 with a sentence in
+ * error: the generation may not be switched to. */
+int mg_gateway_prepare(struct mg_gateway *gateway, const struct mg_generation *generation, struct mg_buf *error);
 
 /** New exchanges use generation from now on (taken); starts accepting on the first call. Older ones end when their last
  * exchange has. */

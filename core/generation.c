@@ -65,6 +65,33 @@ int mg_generation_bodies(struct mg_generation *generation, unsigned route, int h
   return 0;
 }
 
+/* Of a route, or of what reaches none (-1). */
+static struct mg_journal_plan *journal_of(struct mg_generation *generation, int route)
+{
+  if (route < 0) return &generation->unrouted;
+  return (unsigned)route < generation->plan_count ? &generation->plans[route].journal : NULL;
+}
+
+int mg_generation_journal(struct mg_generation *generation, int route, int request, int response, const char *filters,
+                          size_t filters_len)
+{
+  struct mg_journal_plan *plan = journal_of(generation, route);
+  if (!plan) return MG_EINTERNAL;
+  free((char *)plan->filters.ptr);
+  plan->filters = mg_str(mg_strndup(filters, filters_len), filters_len);
+  mg_journal_plan_level(plan, 0, (unsigned)request);
+  mg_journal_plan_level(plan, 1, (unsigned)response);
+  return 0;
+}
+
+int mg_generation_journal_status(struct mg_generation *generation, int route, int side, int first, int last, int level)
+{
+  struct mg_journal_plan *plan = journal_of(generation, route);
+  if (!plan) return MG_EINTERNAL;
+  mg_journal_plan_override(plan, (unsigned)side, (unsigned)first, (unsigned)last, (unsigned)level);
+  return 0;
+}
+
 int mg_generation_fallback(struct mg_generation *generation, unsigned route, unsigned fallback)
 {
   if (route >= generation->plan_count || fallback >= generation->plan_count) return MG_EINTERNAL;
@@ -231,7 +258,11 @@ void mg_generation_free(struct mg_generation **pointer)
   struct mg_generation *generation = *pointer;
   *pointer = NULL;
   mg_script_close(&generation->script);
-  for (unsigned i = 0; i < generation->plan_count; i++) mg_group_free(&generation->plans[i].group);
+  for (unsigned i = 0; i < generation->plan_count; i++) {
+    mg_group_free(&generation->plans[i].group);
+    mg_journal_plan_free(&generation->plans[i].journal);
+  }
+  mg_journal_plan_free(&generation->unrouted);
   free(generation->plans);
   for (unsigned i = 0; i < generation->metered_count; i++) free(generation->metered[i].name);
   free(generation->metered);

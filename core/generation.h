@@ -5,6 +5,7 @@
 #pragma once
 
 #include "predicates.h"
+#include "record.h"
 #include "routes.h"
 #include "script.h"
 #include "upstream.h"
@@ -16,6 +17,7 @@ struct mg_plan {
   struct mg_str id;       /* the route's; lives as long as the generation */
   struct mg_tally *tally; /* what this worker counts of it; NULL: not counted */
   struct mg_group group; /* count 0: no upstream */
+  struct mg_journal_plan journal;
   int fallback;          /* route index, -1 for none */
   int request_ref;
   int response_ref;
@@ -47,6 +49,7 @@ struct mg_generation {
   struct mg_plan *plans; /* by route index */
   struct mg_buf ids;     /* of the plans, as lines */
   unsigned plan_count;
+  struct mg_journal_plan unrouted; /* what reaches no route */
   struct mg_predicates *predicates; /* the OPAQUE ones, by index */
   int opaque_ref;        /* decides those of them that are functions; 0 for none */
   int release_ref;       /* lets go of what filters keep of an exchange */

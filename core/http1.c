@@ -263,6 +263,7 @@ int mg_request_head_keep(struct mg_request_head *head, const char *bytes, size_t
   const char *copy = mg_arena_copy(head->headers.arena, bytes, len);
   if (!copy) return MG_ENOMEM;
   mg_headers_move(&head->headers, bytes, len, copy);
+  head->raw = mg_str(copy, len);
   head->method.ptr = mg_moved(head->method.ptr, bytes, len, copy);
   head->target.ptr = mg_moved(head->target.ptr, bytes, len, copy);
   head->authority.ptr = mg_moved(head->authority.ptr, bytes, len, copy);

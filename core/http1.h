@@ -44,6 +44,7 @@ struct mg_request_head {
   struct mg_str target;    /* as sent, without the scheme and authority of an absolute form */
   struct mg_str authority; /* of an absolute-form target; empty otherwise */
   struct mg_str host;      /* value of Host, or the authority; may be empty for HTTP/1.0 */
+  struct mg_str raw;       /* the bytes it was parsed from, once they are kept */
   uint64_t content_length;
   uint8_t method_id; /* enum mg_method */
   uint8_t framing;   /* NONE, LENGTH or CHUNKED */
@@ -56,6 +57,7 @@ struct mg_request_head {
 struct mg_response_head {
   struct mg_headers headers;
   struct mg_str reason; /* as sent, may be empty */
+  struct mg_str raw;    /* the bytes it was parsed from, once they are kept */
   uint64_t content_length;
   uint16_t status;
   uint8_t framing; /* by RFC 9112, 6.3, with the request's method taken into account */

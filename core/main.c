@@ -33,7 +33,7 @@ static int version_main(int argc, char **argv)
 static int help_main(int argc, char **argv);
 
 #define RUN_OPTIONS \
-  "[--routes FILE] [--server FILE] [--host H] [--port N] [--management-port N] [--control PATH] [--workers N]"
+  "[--routes FILE] [--server FILE] [--host H] [--port N] [--management-port N] [--control PATH] [--workers N] [--journal DIR]"
 
 static const struct command commands[] = {
     {"run", mg_master_main, NULL, RUN_OPTIONS, "start a gateway", 0},

@@ -308,6 +308,7 @@ static int read_settings(struct master *master, struct mg_str section, struct mg
   if (options->port != MG_UNSET) override_number(master, "server.port", (unsigned long)options->port);
   if (options->management_port != MG_UNSET)
     override_number(master, "management.port", (unsigned long)options->management_port);
+  if (options->journal) override(master, "storage.work_dir", options->journal);
   else if (options->port != MG_UNSET && untouched)
     override_number(master, "management.port", 0);
   if (options->workers != MG_UNSET) master->settings.workers = (uint64_t)options->workers;

@@ -112,6 +112,7 @@ int mg_response_head_keep(struct mg_response_head *head, const char *bytes, size
   const char *copy = mg_arena_copy(head->headers.arena, bytes, len);
   if (!copy) return MG_ENOMEM;
   mg_headers_move(&head->headers, bytes, len, copy);
+  head->raw = mg_str(copy, len);
   head->reason.ptr = mg_moved(head->reason.ptr, bytes, len, copy);
   return 0;
 }

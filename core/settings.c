@@ -68,11 +68,36 @@ static bool add_allowed_host(struct mg_settings *settings, struct mg_str text)
   return read_text(text, settings->allowed_hosts[settings->allowed_host_count++]);
 }
 
+static const struct list {
+  const char *key;
+  size_t offset;
+} lists[] = {
+#define AT(field) offsetof(struct mg_settings, field)
+    {"storage.journal_security.safe_request_headers", AT(safe_request_headers)},
+    {"storage.journal_security.safe_response_headers", AT(safe_response_headers)},
+    {"storage.journal_security.additional_safe_request_headers", AT(more_safe_request_headers)},
+    {"storage.journal_security.additional_safe_response_headers", AT(more_safe_response_headers)},
+    {"storage.journal_security.safe_query_parameters", AT(safe_query_parameters)},
+#undef AT
+};
+
+static bool add_name(struct mg_names *names, struct mg_str text)
+{
+  size_t used = strlen(names->text);
+  if (used + text.len + 2 > sizeof names->text || memchr(text.ptr, '\n', text.len)) return false;
+  memcpy(names->text + used, text.ptr, text.len);
+  memcpy(names->text + used + text.len, "\n", 2);
+  return true;
+}
+
 bool mg_settings_set(struct mg_settings *settings, const char *key, size_t key_len, const char *value, size_t value_len)
 {
   struct mg_str name = mg_str(key, key_len), text = mg_str(value, value_len);
   if (mg_str_equal(name, MG_STR("limits.trusted_proxies"))) return add_trusted(settings, text);
   if (mg_str_equal(name, MG_STR("management.allowed_hosts"))) return add_allowed_host(settings, text);
+  for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+    if (mg_str_equal(name, mg_str(lists[i].key, strlen(lists[i].key))))
+      return add_name((struct mg_names *)(void *)((char *)settings + lists[i].offset), text);
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
     const struct field *field = &fields[i];
     if (!mg_str_equal(name, mg_str(field->key, strlen(field->key)))) continue;

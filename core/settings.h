@@ -40,11 +40,26 @@
   X(MS, resolve_interval_ms, "upstream.resolve_interval", 30000)                                  \
   X(MS, script_call_max_ms, "scripts.max_call_time", 200)                                         \
   X(MS, script_load_max_ms, "scripts.max_load_time", 5000)                                        \
+  X(TEXT, work_dir, "storage.work_dir", "journals")                                               \
+  X(BYTES, shard_bytes, "storage.shard_size", 67108864)                                           \
+  X(BYTES, stage_bytes, "storage.stage_size", 1048576)                                            \
+  X(FLAG, pre_fault, "storage.pre_fault", false)                                                  \
+  X(TEXT, compression, "storage.compression", "zstd")                                             \
+  X(TEXT, compression_level, "storage.compression_level", "1")                                    \
+  X(TEXT, on_full, "storage.on_full", "refuse")                                                   \
+  X(TEXT, sync, "storage.sync", "process")                                                        \
+  X(TEXT, fingerprint_key, "storage.journal_security.fingerprint_key", "")                        \
+  X(FLAG, safe_query_exact, "storage.journal_security.safe_query_parameters_case_sensitive", false) \
   X(MS, script_stuck_after_ms, "scripts.stuck_after", 2000)                                       \
   X(NUMBER, generations_max, "scripts.max_generations", 4)                                        \
   X(BYTES, script_memory_max, "scripts.max_memory", 268435456)
 
-enum { MG_TRUSTED_MAX = 64, MG_ALLOWED_HOSTS_MAX = 32 };
+enum { MG_TRUSTED_MAX = 64, MG_ALLOWED_HOSTS_MAX = 32, MG_NAMES_BYTES = 2048 };
+
+/** A list of names, each followed by a line end. */
+struct mg_names {
+  char text[MG_NAMES_BYTES];
+};
 
 struct mg_settings {
 #define MG_FIELD_TEXT(name) char name[256];
@@ -61,8 +76,11 @@ struct mg_settings {
   unsigned allowed_host_count;
 };
 
+  /* storage.journal_security: what may be recorded as it is; empty safe lists stand for the built-in ones */
+  struct mg_names safe_request_headers, safe_response_headers, more_safe_request_headers, more_safe_response_headers;
+  struct mg_names safe_query_parameters;
 void mg_settings_defaults(struct mg_settings *settings);
 
 /** Sets one value from its text as it stands in a bundle ("server.port", "8888"; durations in ms, sizes in bytes;
- * "limits.trusted_proxies" and "management.allowed_hosts" once per entry). False when the key or the value is not known. */
+ * lists such as "limits.trusted_proxies" once per entry). False when the key or the value is not known. */
 bool mg_settings_set(struct mg_settings *settings, const char *key, size_t key_len, const char *value, size_t value_len);

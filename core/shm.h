@@ -36,7 +36,10 @@ enum { MG_WORKERS_MAX = 256, MG_TARGET_ADDRESSES_MAX = 8, MG_CACHE_LINE = 64 };
   X(bytes_out)            \
   X(script_errors)        \
   X(script_kills)         \
-  X(exchanges_active)
+  X(exchanges_active)     \
+  X(journal_exchanges)    \
+  X(journal_dropped)      \
+  X(journal_bytes)
 
 /** One worker's lines. The worker writes, the master reads; values only ever tear across fields, never within one. */
 struct mg_worker_cell {

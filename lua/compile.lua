@@ -33,6 +33,7 @@ local TESTS = {
   has_cookie = C.MG_DECIDE_HAS_COOKIE, cookie = C.MG_DECIDE_COOKIE, cookie_matches = C.MG_DECIDE_COOKIE_MATCHES,
   client_in = C.MG_DECIDE_CLIENT_IN,
 }
+local LEVELS = { NONE = 0, METADATA = 1, HEADERS = 2, FULL = 3 }
 local COMBINES = { ["and"] = C.MG_MATCH_AND, ["or"] = C.MG_MATCH_OR, ["not"] = C.MG_MATCH_NOT }
 
 --- The phases that run per exchange. handle: what a filter's function gets; backwards: the first filter has the last word;
@@ -386,6 +387,23 @@ local function add_upstream(generation, index, upstream)
 end
 
 
+-- The journal -----------------------------------------------------------------------------------------------------
+
+
+--- Tells what a route records (index -1: what reaches no route), and the names of the filters that run.
+local function add_journal(generation, index, journal, filters)
+  local names = {}
+  for i, filter in ipairs(filters or {}) do names[i] = filter.name end
+  local text = table.concat(names, ", ")
+  C.mg_generation_journal(generation, index, LEVELS[journal.request.level], LEVELS[journal.response.level], text, #text)
+  for side, direction in ipairs { journal.request, journal.response } do
+    for _, override in ipairs(direction.overrides or {}) do
+      C.mg_generation_journal_status(generation, index, side - 1, override.first, override.last, LEVELS[override.level])
+    end
+  end
+end
+
+
 -- The two ways in -------------------------------------------------------------------------------------------------
 
 
@@ -458,9 +476,12 @@ function compile.load(text, pointer)
   for i, route in ipairs(config.routes) do
     if route.upstream then add_upstream(generation, i - 1, route.upstream) end
     bodies.declare(generation, i - 1, chains[i].entries)
+    local filters = concatenated(config.global_filters or {}, route.filters or {})
+    if route.journal then add_journal(generation, i - 1, route.journal, filters) end
     local fallback = route.upstream and route.upstream.fallback
     if fallback then C.mg_generation_fallback(generation, i - 1, index_of[fallback]) end
   end
+  if config.unrouted and config.unrouted.journal then add_journal(generation, -1, config.unrouted.journal) end
   chains.opaque = opaque_function(config, functions, chains.matches)
   chains.stop = stop_function(started)
   chains.release = handles_edits.release

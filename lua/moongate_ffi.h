@@ -281,5 +281,8 @@ int mg_generation_predicate(struct mg_generation *generation, int test, const ch
 int mg_generation_bodies(struct mg_generation *generation, unsigned route, int holds_request, int holds_answer, int reads_answer);
 int mg_generation_fallback(struct mg_generation *generation, unsigned route, unsigned fallback);
 int mg_generation_meter(struct mg_generation *generation, unsigned route, unsigned position, const char *name, size_t name_len);
+int mg_generation_journal(struct mg_generation *generation, int route, int request, int response, const char *filters,
+                          size_t filters_len); /* route -1: what reaches none; levels from 0 NONE to 3 FULL */
+int mg_generation_journal_status(struct mg_generation *generation, int route, int side, int first, int last, int level);
 int mg_generation_target(struct mg_generation *generation, unsigned route, const char *key, size_t key_len,
                          const char *authority, size_t authority_len, const char *path_prefix, size_t path_prefix_len, unsigned weight);

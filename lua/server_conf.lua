@@ -219,7 +219,13 @@ server_conf.CORE_KEYS = {
   "http.request_body_timeout", "http.min_body_rate", "http.encoded_slash_refused", "limits.max_request_line",
   "limits.max_header_size", "limits.max_header_count", "limits.max_entity_size", "limits.max_held_body", "limits.trusted_proxies",
   "proxy.max_connections_per_target", "proxy.max_queue_size", "proxy.max_request_time", "proxy.max_exchange_time",
-  "proxy.ttl", "upstream.resolve_interval", "scripts.max_call_time", "scripts.max_load_time", "scripts.stuck_after",
+  "proxy.ttl", "upstream.resolve_interval", "storage.work_dir", "storage.shard_size", "storage.stage_size",
+  "storage.pre_fault", "storage.compression", "storage.compression_level", "storage.on_full", "storage.sync",
+  "storage.journal_security.fingerprint_key", "storage.journal_security.safe_query_parameters_case_sensitive",
+  "storage.journal_security.safe_request_headers", "storage.journal_security.safe_response_headers",
+  "storage.journal_security.additional_safe_request_headers",
+  "storage.journal_security.additional_safe_response_headers", "storage.journal_security.safe_query_parameters",
+  "scripts.max_call_time", "scripts.max_load_time", "scripts.stuck_after",
   "scripts.max_generations", "scripts.max_memory",
 }
 

@@ -65,7 +65,7 @@ describe("a bundle", function()
       assert.truthy(back.settings:find(line, 1, true), line)
     end
     assert.is_nil(back.settings:find("workers", 1, true))
-    assert.is_nil(back.settings:find("storage", 1, true))
+    assert.is_nil(back.settings:find("shard_count", 1, true))
   end)
 
   it("is all that its loader reads", function()

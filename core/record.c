@@ -1,0 +1,261 @@
+/* record.c - the recorder of a worker: its shard, what to do when it is full, and which level an exchange ends at.
+ * Owns: the shard, redactor and text memory.   May call: record_entry, record_redact, record_text, the journal.
+ * Never: wait; write a byte that was not redacted.   Thread: the loop's. */
+#include "record_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "log.h"
+#include "processors.h"
+
+enum { PIECE_MAX = 16384, SIDE_REQUEST = 0, SIDE_RESPONSE = 1 };
+
+/* --- what a route records --------------------------------------------------------------------------------------------------------- */
+
+void mg_journal_plan_level(struct mg_journal_plan *plan, unsigned side, unsigned level)
+{
+  plan->level[side & 1] = (uint8_t)(level & 3);
+  plan->any = plan->any || level > MG_LEVEL_NONE;
+}
+
+void mg_journal_plan_override(struct mg_journal_plan *plan, unsigned side, unsigned first, unsigned last, unsigned level)
+{
+  uint8_t **table = &plan->by_status[side & 1];
+  if (!*table) {
+    *table = mg_alloc(MG_STATUS_COUNT);
+    memset(*table, plan->level[side & 1], MG_STATUS_COUNT);
+  }
+  for (unsigned status = first; status <= last; status++)
+    if (status >= MG_STATUS_FIRST && status < MG_STATUS_FIRST + MG_STATUS_COUNT)
+      (*table)[status - MG_STATUS_FIRST] = (uint8_t)(level & 3);
+  plan->any = plan->any || level > MG_LEVEL_NONE;
+  if (side == SIDE_REQUEST && level < MG_LEVEL_HEADERS) plan->headers_may_fall = true;
+}
+
+void mg_journal_plan_free(struct mg_journal_plan *plan)
+{
+  free(plan->by_status[0]);
+  free(plan->by_status[1]);
+  free((char *)plan->filters.ptr);
+  *plan = (struct mg_journal_plan){0};
+}
+
+static unsigned level_at(const struct mg_journal_plan *plan, unsigned side, unsigned status)
+{
+  if (!plan->by_status[side] || status < MG_STATUS_FIRST || status >= MG_STATUS_FIRST + MG_STATUS_COUNT) return plan->level[side];
+  return plan->by_status[side][status - MG_STATUS_FIRST];
+}
+
+/* NULL: nothing of this exchange is wanted. */
+static const struct mg_journal_plan *plan_of(const struct mg_exchange *ex)
+{
+  const struct mg_generation *generation = ex->generation ? ex->generation : ex->gateway->current;
+  const struct mg_journal_plan *plan = ex->plans[0] ? &ex->plans[0]->journal : generation ? &generation->unrouted : NULL;
+  return plan && plan->any && ex->gateway->recorder ? plan : NULL;
+}
+
+uint64_t mg_record_time_us(const struct mg_exchange *ex, uint64_t ns)
+{
+  return ex->wall_ms * 1000 + ex->began_ns / 1000 % 1000 + (ns - ex->began_ns) / 1000;
+}
+
+/* --- opening and closing ---------------------------------------------------------------------------------------------------------- */
+
+static uint64_t wall_us(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static int make_folder(const char *folder, struct mg_buf *error)
+{
+  if (mkdir(folder, 0700) == 0 || errno == EEXIST) return 0;
+  mg_buf_printf(error, "cannot make the journal's folder %s: %s", folder, strerror(errno));
+  return -1;
+}
+
+static void log_recovery(const struct mg_recovery *recovery, unsigned slot, double milliseconds)
+{
+  if (!recovery->entries && !recovery->segments && !recovery->damages && !recovery->set_aside) return;
+  mg_log(recovery->damages || recovery->set_aside ? MG_LOG_ERROR : MG_LOG_INFO,
+         "journal shard %u recovered in %.1f ms: %llu entries out of the stage, %u segments left open, %u places that cannot be "
+         "read, %u files set aside",
+         slot, milliseconds, (unsigned long long)recovery->entries, recovery->segments, recovery->damages, recovery->set_aside);
+}
+
+static struct mg_shard_options shard_options(const struct mg_settings *settings, unsigned slot, uint64_t id_base)
+{
+  bool group = strcmp(settings->sync, "group") == 0;
+  uint64_t interval = group ? 0 : strtoull(settings->sync, NULL, 10);
+  return (struct mg_shard_options){.folder = settings->work_dir,
+                                   .number = slot,
+                                   .stage_bytes = settings->stage_bytes,
+                                   .segment_bytes = settings->shard_bytes,
+                                   .compress = strcmp(settings->compression, "zstd") == 0,
+                                   .level = atoi(settings->compression_level),
+                                   .sync = group ? MG_SYNC_GROUP : interval ? MG_SYNC_INTERVAL : MG_SYNC_PROCESS,
+                                   .interval_ms = interval,
+                                   .pre_fault = settings->pre_fault,
+                                   .threaded = mg_processors() > 1,
+                                   .id_base = id_base,
+                                   .now_us = wall_us()};
+}
+
+int mg_recorder_open(struct mg_recorder **out, const struct mg_settings *settings, unsigned slot, uint64_t id_base,
+                     struct mg_buf *error)
+{
+  struct mg_recorder *recorder = mg_calloc(1, sizeof *recorder);
+  struct mg_recovery recovery;
+  const struct mg_shard_options options = shard_options(settings, slot, id_base);
+  uint64_t began_us = wall_us();
+  *out = recorder;
+  recorder->id_base = id_base;
+  recorder->on_full = strcmp(settings->on_full, "drop") == 0    ? MG_FULL_DROP
+                      : strcmp(settings->on_full, "block") == 0 ? MG_FULL_BLOCK
+                                                                : MG_FULL_REFUSE;
+  int result = make_folder(settings->work_dir, error);
+  if (result == 0) result = mg_shard_open(&recorder->shard, &options, &mg_file_system, &recovery, error);
+  if (result == 0) {
+    recorder->redactor = mg_redactor_open(settings, settings->work_dir, error);
+    if (!recorder->redactor) result = -1;
+  }
+  if (result != 0) {
+    mg_recorder_close(out);
+    return -1;
+  }
+  log_recovery(&recovery, slot, (double)(wall_us() - began_us) / 1000);
+  recorder->stage = mg_shard_stage(recorder->shard);
+  recorder->reserve = recorder->stage->slots >= 8 ? recorder->stage->slots / 4 : 0;
+  recorder->texts = mg_texts_open(recorder->redactor);
+  return 0;
+}
+
+void mg_recorder_close(struct mg_recorder **pointer)
+{
+  struct mg_recorder *recorder = *pointer;
+  *pointer = NULL;
+  if (!recorder) return;
+  int result = mg_shard_close(&recorder->shard);
+  if (result != 0)
+    mg_log(MG_LOG_ERROR, "the journal's last entries stay in its stage until the next start: %s", strerror(-result));
+  if (recorder->redactor) mg_redactor_close(&recorder->redactor);
+  if (recorder->texts) mg_texts_close(&recorder->texts);
+  free(recorder);
+}
+
+uint64_t mg_recorder_bytes(const struct mg_recorder *recorder)
+{
+  return mg_shard_facts(recorder->shard).placed_bytes;
+}
+
+/* --- a full stage ----------------------------------------------------------------------------------------------------------------- */
+
+/* Whether a slot can be had, by our own work if need be. */
+static bool has_room(struct mg_recorder *recorder, unsigned reserve)
+{
+  if (mg_stage_free(recorder->stage) > reserve || mg_stage_room(recorder->stage) > PIECE_MAX) return true;
+  if (!mg_shard_facts(recorder->shard).trouble) mg_shard_drain(recorder->shard);
+  return mg_stage_free(recorder->stage) > reserve;
+}
+
+static void note_gap(struct mg_recorder *recorder, uint64_t number, uint8_t reason, struct mg_gateway *gateway)
+{
+  mg_count(&gateway->cell->count.journal_dropped, 1);
+  if (recorder->gap_count && recorder->gap_reason == reason && number == recorder->gap_first + recorder->gap_count) {
+    recorder->gap_count++;
+    return;
+  }
+  if (recorder->gap_count) /* two gaps with something between them: the second is said as soon as the first is */
+    mg_record_put_gap(recorder, recorder->stage->last_time_us, recorder->gap_first, recorder->gap_count, recorder->gap_reason);
+  recorder->gap_first = number;
+  recorder->gap_count = 1;
+  recorder->gap_reason = reason;
+}
+
+static void say_gap(struct mg_recorder *recorder, uint64_t time_us)
+{
+  if (!recorder->gap_count) return;
+  if (mg_record_put_gap(recorder, time_us, recorder->gap_first, recorder->gap_count, recorder->gap_reason)) recorder->gap_count = 0;
+}
+
+void mg_recorder_flush(struct mg_recorder *recorder)
+{
+  say_gap(recorder, recorder->stage->last_time_us);
+  mg_shard_flush(recorder->shard);
+}
+
+/* --- the life of an exchange ------------------------------------------------------------------------------------------------------ */
+
+static int begin(struct mg_recorder *recorder, struct mg_exchange *ex, const struct mg_journal_plan *plan)
+{
+  struct mg_record *record = &ex->record;
+  bool room = has_room(recorder, recorder->reserve);
+  if (!room && recorder->on_full == MG_FULL_REFUSE) return MG_ENOJOURNAL;
+  if (!room && recorder->on_full == MG_FULL_BLOCK) return MG_EAGAIN_LATER;
+  say_gap(recorder, mg_record_time_us(ex, ex->began_ns));
+  record->number = ++recorder->number;
+  if (room && mg_record_put_start(recorder, ex, plan)) {
+    mg_count(&ex->gateway->cell->count.journal_exchanges, 1);
+    mg_shard_push(recorder->shard);
+    return 0;
+  }
+  record->lost = true;
+  note_gap(recorder, record->number, MG_GAP_NO_SPACE, ex->gateway);
+  return 0;
+}
+
+int mg_record_start(struct mg_exchange *ex)
+{
+  const struct mg_journal_plan *plan = plan_of(ex);
+  if (!plan || ex->record.number) return 0;
+  return begin(ex->gateway->recorder, ex, plan);
+}
+
+/* Pieces of text end before the next is begun, so that the same body is cut the same way again. */
+static void put_pieces(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned side, const char *bytes, size_t len)
+{
+  while (len && !ex->record.lost) {
+    size_t part = len < PIECE_MAX ? len : PIECE_MAX;
+    if (!has_room(recorder, 0) || !mg_record_put_piece(recorder, ex, side, mg_str(bytes, part))) {
+      if (recorder->stage->slot) return; /* said by END: fewer bytes recorded than there were */
+      note_gap(recorder, ex->record.number, MG_GAP_BODY_LOST, ex->gateway);
+      return;
+    }
+    ex->record.body_bytes[side] += part;
+    bytes += part;
+    len -= part;
+  }
+  mg_shard_push(recorder->shard);
+}
+
+void mg_record_body(struct mg_exchange *ex, unsigned side, const char *bytes, size_t len)
+{
+  const struct mg_journal_plan *plan = plan_of(ex);
+  if (!plan || !len) return;
+  if (side == SIDE_REQUEST && ex->request_is_held && ex->record.body_bytes[side]) return; /* sent again to another target */
+  unsigned level = side == SIDE_RESPONSE ? level_at(plan, side, ex->response.status) : plan->level[side];
+  if (level != MG_LEVEL_FULL || mg_record_start(ex) != 0) return;
+  put_pieces(ex->gateway->recorder, ex, side, bytes, len);
+}
+
+void mg_record_end(struct mg_exchange *ex)
+{
+  const struct mg_journal_plan *plan = plan_of(ex);
+  if (!plan) return;
+  struct mg_recorder *recorder = ex->gateway->recorder;
+  unsigned status = ex->head_sent ? ex->response.status : 0;
+  unsigned request_level = level_at(plan, SIDE_REQUEST, status), response_level = level_at(plan, SIDE_RESPONSE, status);
+  if (!request_level && response_level) request_level = MG_LEVEL_METADATA;
+  bool wanted = request_level || response_level;
+  if (!ex->record.number && (!wanted || begin(recorder, ex, plan) != 0)) return;
+  if (ex->record.lost) return;
+  bool kept = has_room(recorder, 0) && (wanted ? mg_record_put_end(recorder, ex, request_level, response_level)
+                                               : mg_record_put_drop(recorder, ex));
+  if (!kept) note_gap(recorder, ex->record.number, MG_GAP_END_LOST, ex->gateway);
+  mg_shard_push(recorder->shard);
+}

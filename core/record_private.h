@@ -1,0 +1,45 @@
+/* record_private.h - what record.c and record_entry.c share. Nobody else includes it. */
+#pragma once
+
+#include "entry.h"
+#include "exchange.h"
+#include "record.h"
+#include "record_text.h"
+#include "shard.h"
+
+enum mg_on_full { MG_FULL_REFUSE, MG_FULL_DROP, MG_FULL_BLOCK };
+
+enum { MG_CONTEXTS = 64 };
+
+/* Where the block of a route, its filters, the generation and a client stands. */
+struct mg_context {
+  struct mg_place place;
+  const struct mg_plan *plan;
+  uint64_t generation;
+  struct mg_address client;
+  uint8_t client_source;
+};
+
+struct mg_recorder {
+  struct mg_shard *shard;
+  struct mg_stage *stage; /* the shard's */
+  struct mg_redactor *redactor;
+  struct mg_texts *texts;
+  uint8_t on_full; /* enum mg_on_full */
+  unsigned reserve; /* slots kept for exchanges that have begun */
+  uint64_t number; /* of the last exchange */
+  uint64_t id_base;
+  uint64_t gap_first, gap_count; /* not recorded, and not said so yet */
+  uint8_t gap_reason;
+  struct mg_context contexts[MG_CONTEXTS];
+};
+
+/** Microseconds since 1970 of a moment on uv_hrtime's clock, told by the exchange's start. */
+uint64_t mg_record_time_us(const struct mg_exchange *ex, uint64_t ns);
+
+/* record_entry.c: each writes one entry (and what does not fit into it before). False when no slot is free. */
+bool mg_record_put_start(struct mg_recorder *recorder, struct mg_exchange *ex, const struct mg_journal_plan *plan);
+bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned request_level, unsigned response_level);
+bool mg_record_put_drop(struct mg_recorder *recorder, struct mg_exchange *ex);
+bool mg_record_put_gap(struct mg_recorder *recorder, uint64_t time_us, uint64_t first, uint64_t count, uint8_t reason);
+bool mg_record_put_piece(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned side, struct mg_str bytes);

@@ -1,0 +1,269 @@
+/* record_redact.c - safe lists, fingerprints and their key.
+ * Owns: the key.   May call: query, settings, OpenSSL.   Never: let a value through that no list names.   Thread: one per redactor. */
+#include "record_redact.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "query.h"
+
+enum { KEY_SIZE = 512, KEY_MIN = 32, DECODED_SIZE = 4096 };
+
+/* Safe on both sides, on requests, on responses: one space before and behind each name. */
+static const char SAFE_ALWAYS[] =
+    " connection keep-alive upgrade te transfer-encoding priority x-request-id x-correlation-id x-b3-traceid x-b3-spanid "
+    "x-b3-parentspanid x-b3-sampled x-b3-flags b3 traceparent tracestate date ";
+static const char SAFE_REQUEST[] =
+    " host user-agent accept accept-encoding accept-language accept-charset content-type content-length dnt origin sec-ch-ua "
+    "sec-ch-ua-mobile sec-ch-ua-platform sec-ch-ua-arch sec-ch-ua-bitness sec-ch-ua-full-version sec-ch-ua-full-version-list "
+    "sec-ch-ua-model sec-ch-ua-platform-version sec-ch-ua-wow64 sec-ch-prefers-color-scheme sec-ch-prefers-reduced-motion "
+    "save-data sec-fetch-site sec-fetch-mode sec-fetch-dest sec-fetch-user cache-control pragma if-match if-none-match "
+    "if-modified-since if-unmodified-since range expect max-forwards upgrade-insecure-requests early-data x-requested-with "
+    "x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded-port x-real-ip forwarded via ";
+static const char SAFE_RESPONSE[] =
+    " server x-powered-by content-type content-length content-encoding content-language content-disposition content-range "
+    "accept-ranges last-modified allow etag vary expires age retry-after access-control-allow-origin access-control-allow-methods "
+    "access-control-allow-headers access-control-expose-headers access-control-max-age access-control-allow-credentials "
+    "x-content-type-options x-ratelimit-remaining x-ratelimit-limit x-frame-options strict-transport-security referrer-policy "
+    "x-xss-protection x-permitted-cross-domain-policies cross-origin-opener-policy cross-origin-embedder-policy "
+    "cross-origin-resource-policy ";
+
+struct mg_redactor {
+  EVP_MAC *mac;
+  EVP_MAC_CTX *context;
+  const struct mg_settings *settings;
+};
+
+/* --- the key ---------------------------------------------------------------------------------------------------------------------- */
+
+static long read_key(const char *path, char key[KEY_SIZE])
+{
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -errno;
+  ssize_t len = read(fd, key, KEY_SIZE);
+  close(fd);
+  while (len > 0 && (key[len - 1] == '\n' || key[len - 1] == '\r' || key[len - 1] == ' ')) len--;
+  return len;
+}
+
+/* Written under a name of its own and linked: whoever comes first decides, and nobody reads half a key. */
+static int make_key(const char *path)
+{
+  char fresh[4300];
+  uint8_t random[32];
+  snprintf(fresh, sizeof fresh, "%s.%d", path, (int)getpid());
+  if (getrandom(random, sizeof random, 0) != sizeof random) return -EIO;
+  int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) return -errno;
+  char text[2 * sizeof random + 2];
+  for (size_t i = 0; i < sizeof random; i++) snprintf(text + 2 * i, 3, "%02x", random[i]);
+  text[2 * sizeof random] = '\n';
+  int result = write(fd, text, 2 * sizeof random + 1) == 2 * sizeof random + 1 && fsync(fd) == 0 ? 0 : -EIO;
+  close(fd);
+  if (result == 0 && link(fresh, path) == 0)
+    mg_log(MG_LOG_INFO, "made %s: fingerprints in the journal can be compared as long as it stays", path);
+  else if (result == 0 && errno != EEXIST)
+    result = -errno;
+  unlink(fresh);
+  return result;
+}
+
+static long find_key(const struct mg_settings *settings, const char *folder, char key[KEY_SIZE], struct mg_buf *error)
+{
+  char path[4200];
+  const char *given = getenv("MOONGATE_FINGERPRINT_KEY");
+  if (!given || !*given) given = settings->fingerprint_key;
+  if (*given) {
+    snprintf(key, KEY_SIZE, "%s", given);
+    return (long)strlen(key);
+  }
+  snprintf(path, sizeof path, "%s/fingerprint.key", folder);
+  long len = read_key(path, key);
+  if (len == -ENOENT) {
+    len = make_key(path);
+    if (len == 0) len = read_key(path, key);
+  }
+  if (len < 0) mg_buf_printf(error, "cannot read or make %s: %s", path, strerror((int)-len));
+  return len;
+}
+
+struct mg_redactor *mg_redactor_open(const struct mg_settings *settings, const char *folder, struct mg_buf *error)
+{
+  char key[KEY_SIZE];
+  long len = find_key(settings, folder, key, error);
+  if (len < 0) return NULL;
+  if (len < KEY_MIN) {
+    mg_buf_printf(error, "the fingerprint key has less than %d characters", KEY_MIN);
+    return NULL;
+  }
+  struct mg_redactor *redactor = mg_calloc(1, sizeof *redactor);
+  const OSSL_PARAM how[] = {OSSL_PARAM_construct_utf8_string("digest", "SHA256", 0), OSSL_PARAM_construct_end()};
+  redactor->settings = settings;
+  redactor->mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+  redactor->context = redactor->mac ? EVP_MAC_CTX_new(redactor->mac) : NULL;
+  if (redactor->context && EVP_MAC_init(redactor->context, (unsigned char *)key, (size_t)len, how)) return redactor;
+  mg_buf_printf(error, "no HMAC-SHA-256 in this OpenSSL");
+  mg_redactor_close(&redactor);
+  return NULL;
+}
+
+void mg_redactor_close(struct mg_redactor **pointer)
+{
+  struct mg_redactor *redactor = *pointer;
+  *pointer = NULL;
+  if (!redactor) return;
+  EVP_MAC_CTX_free(redactor->context);
+  EVP_MAC_free(redactor->mac);
+  free(redactor);
+}
+
+void mg_fingerprint(struct mg_redactor *redactor, struct mg_str value, char out[MG_FINGERPRINT_LEN])
+{
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  unsigned char mac[32] = {0};
+  size_t len = 0;
+  EVP_MAC_init(redactor->context, NULL, 0, NULL);
+  EVP_MAC_update(redactor->context, (const unsigned char *)value.ptr, value.len);
+  EVP_MAC_final(redactor->context, mac, &len, sizeof mac);
+  memcpy(out, "fp:", 3);
+  uint64_t bits = 0;
+  for (int i = 0; i < 8; i++) bits = bits << 8 | mac[i];
+  for (int i = 0; i < 10; i++) out[3 + i] = digits[bits >> (58 - 6 * i) & 63];
+  out[13] = digits[(bits & 15) << 2];
+}
+
+/* --- headers ---------------------------------------------------------------------------------------------------------------------- */
+
+static bool in_words(const char *words, const char *name)
+{
+  char wanted[80];
+  snprintf(wanted, sizeof wanted, " %s ", name);
+  return strstr(words, wanted) != NULL;
+}
+
+/* One name a line, as settings hold lists. */
+static bool in_lines(const char *lines, struct mg_str name, bool exact)
+{
+  while (*lines) {
+    size_t len = strcspn(lines, "\n");
+    if (len == name.len && (exact ? memcmp(lines, name.ptr, len) == 0 : mg_equal_nocase(lines, name.ptr, len))) return true;
+    lines += len + (lines[len] == '\n');
+  }
+  return false;
+}
+
+static bool is_safe(const struct mg_settings *settings, unsigned side, struct mg_str name)
+{
+  char lower[64];
+  const char *replaced = side ? settings->safe_response_headers.text : settings->safe_request_headers.text;
+  const char *added = side ? settings->more_safe_response_headers.text : settings->more_safe_request_headers.text;
+  if (*replaced) return in_lines(replaced, name, false);
+  if (in_lines(added, name, false)) return true;
+  if (name.len >= sizeof lower) return false;
+  for (size_t i = 0; i < name.len; i++) lower[i] = mg_lower(name.ptr[i]);
+  lower[name.len] = '\0';
+  return in_words(SAFE_ALWAYS, lower) || in_words(side ? SAFE_RESPONSE : SAFE_REQUEST, lower);
+}
+
+size_t mg_redact_header(struct mg_redactor *redactor, unsigned side, struct mg_str line, char *out)
+{
+  const char *colon = memchr(line.ptr, ':', line.len);
+  if (!colon) { /* no header: a head that was refused */
+    mg_fingerprint(redactor, line, out);
+    return MG_FINGERPRINT_LEN;
+  }
+  struct mg_str name = mg_str(line.ptr, (size_t)(colon - line.ptr));
+  struct mg_str value = mg_str(colon + 1, line.len - name.len - 1);
+  while (value.len && (*value.ptr == ' ' || *value.ptr == '\t')) value.ptr++, value.len--;
+  if (!value.len || is_safe(redactor->settings, side, name)) {
+    memcpy(out, line.ptr, line.len);
+    return line.len;
+  }
+  memcpy(out, name.ptr, name.len);
+  memcpy(out + name.len, ": ", 2);
+  mg_fingerprint(redactor, value, out + name.len + 2);
+  return name.len + 2 + MG_FINGERPRINT_LEN;
+}
+
+/* --- request lines ---------------------------------------------------------------------------------------------------------------- */
+
+static int hex_digit(char c)
+{
+  if (c >= '0' && c <= '9') return c - '0';
+  c = mg_lower(c);
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Decoded into out of DECODED_SIZE; what does not fit is left encoded as it is, whole. */
+static struct mg_str decoded(struct mg_str word, char *out)
+{
+  size_t len = 0;
+  if (word.len > DECODED_SIZE) return word;
+  for (size_t i = 0; i < word.len; i++) {
+    int high = word.ptr[i] == '%' && i + 2 < word.len ? hex_digit(word.ptr[i + 1]) : -1;
+    int low = high >= 0 ? hex_digit(word.ptr[i + 2]) : -1;
+    if (low >= 0) {
+      out[len++] = (char)(high << 4 | low);
+      i += 2;
+    } else {
+      out[len++] = word.ptr[i] == '+' ? ' ' : word.ptr[i];
+    }
+  }
+  return mg_str(out, len);
+}
+
+static char *redact_pair(struct mg_redactor *redactor, struct mg_str pair, char *out)
+{
+  char scratch[DECODED_SIZE];
+  const struct mg_settings *settings = redactor->settings;
+  const char *equals = memchr(pair.ptr, '=', pair.len);
+  struct mg_str name = equals ? mg_str(pair.ptr, (size_t)(equals - pair.ptr)) : mg_str("", 0);
+  size_t kept = equals ? name.len + 1 : 0;
+  struct mg_str value = mg_str(pair.ptr + kept, pair.len - kept);
+  if (!value.len || (equals && in_lines(settings->safe_query_parameters.text, decoded(name, scratch),
+                                        settings->safe_query_exact))) {
+    memcpy(out, pair.ptr, pair.len);
+    return out + pair.len;
+  }
+  memcpy(out, pair.ptr, kept);
+  mg_fingerprint(redactor, decoded(value, scratch), out + kept);
+  return out + kept + MG_FINGERPRINT_LEN;
+}
+
+size_t mg_redact_line_bound(struct mg_str line)
+{
+  size_t bound = line.len + MG_FINGERPRINT_LEN + 1;
+  const char *query = memchr(line.ptr, '?', line.len);
+  for (const char *at = query; at && at < line.ptr + line.len; at++)
+    if (*at == '&') bound += MG_FINGERPRINT_LEN;
+  return bound;
+}
+
+size_t mg_redact_request_line(struct mg_redactor *redactor, struct mg_str line, char *out)
+{
+  const char *end = line.ptr + line.len, *query = memchr(line.ptr, '?', line.len);
+  if (!query) {
+    memcpy(out, line.ptr, line.len);
+    return line.len;
+  }
+  const char *behind = memrchr(query, ' ', (size_t)(end - query));
+  if (!behind) behind = end;
+  char *at = out + (query + 1 - line.ptr);
+  memcpy(out, line.ptr, (size_t)(query + 1 - line.ptr));
+  for (const char *from = query + 1; from < behind;) {
+    const char *to = memchr(from, '&', (size_t)(behind - from));
+    if (!to) to = behind;
+    at = redact_pair(redactor, mg_str(from, (size_t)(to - from)), at);
+    if (to < behind) *at++ = '&', to++;
+    from = to;
+  }
+  memcpy(at, behind, (size_t)(end - behind));
+  return (size_t)(at + (end - behind) - out);
+}

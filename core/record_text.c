@@ -1,0 +1,196 @@
+/* record_text.c - the memory of what was recorded lately.
+ * Owns: three small tables.   May call: record_redact, entry.   Never: trust a hash: bytes are compared.   Thread: the loop's. */
+#include "record_text.h"
+
+#include <stdlib.h>
+
+enum { LINE_SETS = 512, WAYS = 2, LINE_RAW_MAX = 232, BLOCK_SETS = 64, BLOCK_RAW_MAX = 1976, PIECES = 64 };
+
+struct known_line {
+  struct mg_place place;
+  uint32_t hash;
+  uint16_t raw_len, len;
+  uint8_t kind;
+  char bytes[2 * LINE_RAW_MAX + MG_FINGERPRINT_LEN * 8]; /* raw, then as recorded */
+};
+
+struct known_block {
+  struct mg_place place;
+  uint32_t hash;
+  uint16_t raw_len;
+  uint8_t kind;
+  char raw[BLOCK_RAW_MAX];
+};
+
+struct known_piece {
+  struct mg_place place;
+  const uint8_t *at; /* in the stage, while the place is of this scope */
+  size_t len;
+  uint32_t hash, crc;
+};
+
+struct mg_texts {
+  struct mg_redactor *redactor;
+  struct known_line lines[LINE_SETS][WAYS];
+  struct known_block blocks[BLOCK_SETS][WAYS];
+  struct known_piece pieces[PIECES];
+  struct mg_place empty; /* the text of no bytes */
+  char scratch[MG_TEXT_BOUND_MAX];
+};
+
+struct mg_texts *mg_texts_open(struct mg_redactor *redactor)
+{
+  struct mg_texts *texts = mg_calloc(1, sizeof *texts);
+  texts->redactor = redactor;
+  return texts;
+}
+
+void mg_texts_close(struct mg_texts **texts)
+{
+  free(*texts);
+  *texts = NULL;
+}
+
+/* Bytes here and there: enough to tell most texts apart, the comparison does the rest. */
+static uint32_t sample(const char *bytes, size_t len, uint32_t kind)
+{
+  uint64_t hash = (len + 1) * 0x9e3779b97f4a7c15u ^ kind;
+  if (len < 8) {
+    for (size_t i = 0; i < len; i++) hash = (hash ^ (uint8_t)bytes[i]) * 0x100000001b3u;
+    return (uint32_t)(hash >> 32 ^ hash);
+  }
+  size_t step = len <= 256 ? 8 : len / 32;
+  for (size_t i = 0; i + 8 <= len; i += step) hash = (hash ^ mg_get64(bytes + i)) * 0xff51afd7ed558ccdu;
+  hash = (hash ^ mg_get64(bytes + len - 8)) * 0xff51afd7ed558ccdu;
+  return (uint32_t)(hash >> 32);
+}
+
+/* --- texts ------------------------------------------------------------------------------------------------------------------------ */
+
+size_t mg_texts_bound(enum mg_text_kind kind, struct mg_str raw)
+{
+  switch (kind) {
+  case MG_TEXT_PLAIN: return raw.len + 6;
+  case MG_TEXT_REQUEST_LINE: return mg_redact_line_bound(raw) + 6;
+  default: return raw.len + MG_FINGERPRINT_LEN + 6;
+  }
+}
+
+size_t mg_texts_redact(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw, char *out)
+{
+  switch (kind) {
+  case MG_TEXT_PLAIN: memcpy(out, raw.ptr, raw.len); return raw.len;
+  case MG_TEXT_REQUEST_LINE: return mg_redact_request_line(texts->redactor, raw, out);
+  default: return mg_redact_header(texts->redactor, kind == MG_TEXT_RESPONSE_HEADER, raw, out);
+  }
+}
+
+/* The second way is where the first goes when another takes its place. */
+static struct known_line *line_of(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw, size_t bound)
+{
+  uint32_t hash = sample(raw.ptr, raw.len, kind);
+  struct known_line *set = texts->lines[hash % LINE_SETS];
+  for (int way = 0; way < WAYS; way++) {
+    struct known_line *line = &set[way];
+    if (line->hash == hash && line->raw_len == raw.len && line->kind == kind && line->len &&
+        memcmp(line->bytes, raw.ptr, raw.len) == 0)
+      return line;
+  }
+  if (raw.len > LINE_RAW_MAX || raw.len + bound > sizeof set->bytes || !raw.len) return NULL;
+  set[1] = set[0];
+  set[0] = (struct known_line){.hash = hash, .raw_len = (uint16_t)raw.len, .kind = (uint8_t)kind};
+  memcpy(set[0].bytes, raw.ptr, raw.len);
+  set[0].len = (uint16_t)mg_texts_redact(texts, kind, raw, set[0].bytes + raw.len);
+  return &set[0];
+}
+
+uint8_t *mg_texts_put(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_text_kind kind, struct mg_str raw)
+{
+  if (!raw.len) return mg_text_put(stage, at, &texts->empty, "", 0);
+  struct known_line *line = line_of(texts, kind, raw, mg_texts_bound(kind, raw));
+  if (line) return mg_text_put(stage, at, &line->place, line->bytes + line->raw_len, line->len);
+  struct mg_place once = {0};
+  size_t len = mg_texts_redact(texts, kind, raw, texts->scratch);
+  return mg_text_put(stage, at, &once, texts->scratch, len);
+}
+
+/* --- blocks ----------------------------------------------------------------------------------------------------------------------- */
+
+bool mg_texts_next_line(struct mg_str *raw, struct mg_str *line)
+{
+  if (!raw->len) return false;
+  const char *end = memchr(raw->ptr, '\n', raw->len);
+  size_t len = end ? (size_t)(end - raw->ptr) : raw->len;
+  *line = mg_str(raw->ptr, len && raw->ptr[len - 1] == '\r' ? len - 1 : len);
+  len += end != NULL;
+  *raw = mg_str(raw->ptr + len, raw->len - len);
+  return true;
+}
+
+size_t mg_texts_block_bound(struct mg_str raw)
+{
+  size_t bound = 16;
+  struct mg_str line;
+  if (raw.len > MG_BLOCK_BOUND_MAX) return raw.len;
+  while (mg_texts_next_line(&raw, &line)) bound += mg_texts_bound(MG_TEXT_REQUEST_HEADER, line);
+  return bound;
+}
+
+static struct known_block *block_of(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw)
+{
+  uint32_t hash = sample(raw.ptr, raw.len, kind);
+  struct known_block *set = texts->blocks[hash % BLOCK_SETS];
+  for (int way = 0; way < WAYS; way++) {
+    struct known_block *block = &set[way];
+    if (block->hash == hash && block->raw_len == raw.len && block->kind == kind && memcmp(block->raw, raw.ptr, raw.len) == 0)
+      return block;
+  }
+  if (raw.len > BLOCK_RAW_MAX) return NULL;
+  set[1] = set[0];
+  set[0].place = (struct mg_place){0};
+  set[0].hash = hash;
+  set[0].raw_len = (uint16_t)raw.len;
+  set[0].kind = (uint8_t)kind;
+  memcpy(set[0].raw, raw.ptr, raw.len);
+  return &set[0];
+}
+
+uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_text_kind kind, struct mg_str raw)
+{
+  struct known_block *block = block_of(texts, kind, raw);
+  struct mg_place once = {0}, *place = block ? &block->place : &once;
+  if (mg_is_defined(stage, place)) return mg_reference_put(at, place);
+  struct mg_str rest = raw, line;
+  unsigned count = 0;
+  while (mg_texts_next_line(&rest, &line)) count++;
+  *at++ = 0;
+  at = mg_varint_put(at, count);
+  while (mg_texts_next_line(&raw, &line)) at = mg_texts_put(texts, stage, at, kind, line);
+  mg_define(stage, place);
+  return at;
+}
+
+/* --- bodies ----------------------------------------------------------------------------------------------------------------------- */
+
+const struct mg_place *mg_texts_find_piece(struct mg_texts *texts, const struct mg_stage *stage, struct mg_str bytes, uint32_t *crc)
+{
+  uint32_t hash = sample(bytes.ptr, bytes.len, 77);
+  const struct known_piece *piece = &texts->pieces[hash % PIECES];
+  if (!mg_is_defined(stage, &piece->place) || piece->hash != hash || piece->len != bytes.len) return NULL;
+  if (memcmp(piece->at, bytes.ptr, bytes.len) != 0) return NULL;
+  *crc = piece->crc;
+  return &piece->place;
+}
+
+void mg_texts_note_piece(struct mg_texts *texts, struct mg_stage *stage, const uint8_t *at, size_t len, uint32_t crc, bool keep)
+{
+  struct mg_place once;
+  if (!keep) {
+    mg_define(stage, &once);
+    return;
+  }
+  uint32_t hash = sample((const char *)at, len, 77);
+  struct known_piece *piece = &texts->pieces[hash % PIECES];
+  *piece = (struct known_piece){.at = at, .len = len, .hash = hash, .crc = crc};
+  mg_define(stage, &piece->place);
+}
