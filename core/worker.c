@@ -145,6 +145,8 @@ static void on_built(uv_work_t *work, int status)
     end_refresh(worker, pending);
     return;
   }
+  if (pending->generation && mg_gateway_prepare(worker->gateway, pending->generation, &pending->error) != 0)
+    mg_generation_free(&pending->generation);
   struct mg_str reason = mg_str(pending->error.ptr, pending->error.len);
   if (!pending->generation && !reason.len) reason = MG_STR("it cannot be built");
   mg_channel_send(&worker->channel, MG_FRAME_READY, pending->number, pending->generation ? mg_str(NULL, 0) : reason);

@@ -189,7 +189,7 @@ local SECTIONS = {
     stage_size = size("1mb", "64kb", "64mb"),
     pre_fault = flag(false),
     compression = { type = "enum", enum = { "zstd", "none" }, default = "zstd" },
-    compression_level = count(1, 1, 19),
+    compression_level = count(1, -7, 19),
     on_full = { type = "enum", enum = { "refuse", "drop", "block" }, default = "refuse" },
     sync = { read = read_sync, default = "process", like = { type = "string", accepted = SYNC } },
     journal_security = { type = "object", keys = SECURITY, default = {}, check = check_security },
