@@ -294,6 +294,9 @@ function check.main(argv)
   local loaded, lines = check.load(routes, options["--server"] or check.default_server())
   if not loaded then
     say(lines, "")
+    if not read_disk(routes) then
+      say({ "a routes file is named with --routes or MOONGATE_ROUTES_CONFIG" }, "moongate check: ")
+    end
     return FAILED
   end
   say(loaded.warnings, "warning: ")

@@ -72,6 +72,13 @@ end
 describe("bad input at the start:", function()
   after_each(h.cleanup)
 
+  it("no routes file, and none was named", function()
+    local result = h.moongate({ "check" }, { cwd = h.folder() })
+    assert.equal(1, result.code)
+    assert.truthy(result.err:find("routes.yaml: cannot be read", 1, true), result.err)
+    assert.truthy(result.err:find("--routes or MOONGATE_ROUTES_CONFIG", 1, true), result.err)
+  end)
+
   for _, row in ipairs(ROWS) do
     local what, files, extra, code, words = unpack(row)
     it(what, function()

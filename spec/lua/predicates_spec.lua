@@ -133,6 +133,8 @@ describe("predicates", function()
       { "[ { PathPrefix: { prefix: '/a*' } } ]", '"*"' }, { "[ { Path: { path: '/a/\\d+' } } ]", '"\\d"' },
       { "[ { RequestHeader: { name: a, value: '^v1' } } ]", '"^"' },
       { "[ { RequestHeader: { name: a, value: '(a|b)' } } ]", '"(a|b)"' },
+      { "[ { QueryParameter: { name: a, value: 'v[12]' } } ]", '"[12]"' },
+      { "[ { Cookie: { name: a, value: 'x{2}' } } ]", '"{2}"' },
     }
     for _, row in ipairs(rows) do
       local _, loaded = tree_of(row[1])
