@@ -303,10 +303,19 @@ static enum mg_next head_arrived(struct mg_exchange *ex)
   return MG_NEXT;
 }
 
+/* A silent target counts as a failing one; another may be asked while there is time. */
+static enum mg_next timed_out(struct mg_exchange *ex)
+{
+  bool begun = ex->up_in.len || ex->interim_count;
+  if (!begun && mg_exchange_time_left(ex) > 1) return try_failed(ex);
+  mg_target_report(ex->member->target, false);
+  return mg_exchange_fail(ex, MG_EUPTIMEOUT);
+}
+
 /* Sends what there is of the request; waits for the head of the answer. */
 static enum mg_next converse(struct mg_exchange *ex)
 {
-  if (ex->up_err == MG_EUPTIMEOUT) return mg_exchange_fail(ex, MG_EUPTIMEOUT);
+  if (ex->up_err == MG_EUPTIMEOUT) return timed_out(ex);
   if (ex->up_err && ex->up_in.len && !ex->up_ended) return try_failed(ex); /* bytes nobody asked for */
   int err = read_head(ex);
   if (err == MG_OK) return head_arrived(ex);
