@@ -200,8 +200,8 @@ static enum mg_next relay_own(struct mg_exchange *ex)
   if (ex->answer_body.len && !is_bodiless(ex)) {
     bufs[count++] = uv_buf_init((char *)ex->answer_body.ptr, (unsigned)ex->answer_body.len);
     ex->response_bytes = ex->answer_body.len;
-  }
     mg_record_body(ex, 1, ex->answer_body.ptr, ex->answer_body.len);
+  }
   if (send_client(ex, bufs, count) < 0) return mg_exchange_break(ex, MG_ERESET);
   return finish_response(ex);
 }
@@ -217,8 +217,8 @@ static enum mg_next relay_upstream(struct mg_exchange *ex)
       return ex->head_sent ? mg_exchange_break(ex, err) : mg_exchange_fail(ex, err == MG_ETRUNCATED ? MG_EUPCLOSED : err);
     if (!ex->head_sent) bufs[count++] = uv_buf_init((char *)ex->client_head.ptr, (unsigned)ex->client_head.len);
     if (!err && !ex->discard_body) count += mg_exchange_frame(ex, &piece, ex->body_out, &ex->response_trailers, bufs + count);
-    ex->response_bytes += piece.len;
     if (!ex->discard_body) mg_record_body(ex, 1, piece.data, piece.len);
+    ex->response_bytes += piece.len;
     int result = send_client(ex, bufs, count);
     if (result < 0) return mg_exchange_break(ex, MG_ERESET);
     if (!err && (piece.last || ex->discard_body)) return finish_response(ex);
@@ -283,8 +283,8 @@ void mg_exchange_account(struct mg_exchange *ex)
     int ref = i ? ex->plans[i]->own_log_ref : ex->plans[i]->log_ref;
     if (ref) mg_exchange_call(ex, ref, MG_PHASE_LOG);
   }
-}
   mg_record_end(ex);
+}
 
 enum mg_next mg_step_close(struct mg_exchange *ex)
 {

@@ -166,8 +166,6 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
   return 0;
 }
 
-/* --- generations ---------------------------------------------------------------------------------------------------------------- */
-
 /* --- the journal ------------------------------------------------------------------------------------------------------------------ */
 
 static void on_flush(struct mg_timer *timer)
@@ -188,6 +186,8 @@ int mg_gateway_prepare(struct mg_gateway *gateway, const struct mg_generation *g
   mg_timer_set(&gateway->net.wheel, &gateway->flush, FLUSH_MS);
   return 0;
 }
+
+/* --- generations ---------------------------------------------------------------------------------------------------------------- */
 
 static void free_if_unused(struct mg_gateway *gateway, struct mg_generation *generation)
 {
@@ -336,12 +336,12 @@ void mg_gateway_close(struct mg_gateway **pointer)
   gateway->draining = true;
   close_listeners(gateway);
   mg_upstreams_close_idle(&gateway->upstreams);
-  struct mg_generation *current = gateway->current;
-  gateway->current = NULL;
   if (gateway->recorder) {
     mg_timer_remove(&gateway->flush);
     mg_recorder_close(&gateway->recorder);
   }
+  struct mg_generation *current = gateway->current;
+  gateway->current = NULL;
   if (current) {
     current->next = gateway->older;
     gateway->older = current;
@@ -352,4 +352,9 @@ void mg_gateway_close(struct mg_gateway **pointer)
   mg_api_bind(NULL);
   mg_offload_close(&gateway->offload);
   mg_net_close(&gateway->net, on_net_closed);
+}
+
+void mg_gateway_reopen_logs(struct mg_gateway *gateway)
+{
+  if (gateway->access_log) mg_access_log_reopen(gateway->access_log);
 }

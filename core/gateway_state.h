@@ -41,11 +41,11 @@ struct mg_gateway {
   unsigned kills_metered;           /* of those in the call that runs */
   struct mg_upstreams upstreams;
   struct mg_offload *offload;
-  struct mg_generation *current;
-  struct mg_generation *older; /* still running exchanges */
   struct mg_recorder *recorder; /* NULL while no level was above NONE */
   struct mg_timer flush;        /* of the recorder */
   uint64_t id_base;             /* where id_count began */
+  struct mg_generation *current;
+  struct mg_generation *older; /* still running exchanges */
   struct mg_listener *listeners;
   unsigned listener_count;
   unsigned open_handles; /* listeners */

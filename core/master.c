@@ -305,10 +305,10 @@ static int read_settings(struct master *master, struct mg_str section, struct mg
   bool untouched = management_untouched(&master->settings);
   if (management_host && *management_host && untouched) override(master, "management.host", management_host);
   if (options->host) override(master, "server.host", options->host);
+  if (options->journal) override(master, "storage.work_dir", options->journal);
   if (options->port != MG_UNSET) override_number(master, "server.port", (unsigned long)options->port);
   if (options->management_port != MG_UNSET)
     override_number(master, "management.port", (unsigned long)options->management_port);
-  if (options->journal) override(master, "storage.work_dir", options->journal);
   else if (options->port != MG_UNSET && untouched)
     override_number(master, "management.port", 0);
   if (options->workers != MG_UNSET) master->settings.workers = (uint64_t)options->workers;
@@ -361,6 +361,17 @@ static int open_control(struct master *master, struct mg_buf *error)
     return -1;
   master->control = mg_control_open(&master->loop, master->control_path, on_request, master, error);
   return master->control ? 0 : -1;
+}
+
+/* The workers open it themselves; here it is seen, and said, that they can. */
+static int check_access_log(const struct master *master, struct mg_buf *error)
+{
+  const char *path = master->settings.access_log_file;
+  if (!*path || strcmp(master->settings.access_log_format, "off") == 0) return 0;
+  int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+  if (fd >= 0) return close(fd);
+  mg_buf_printf(error, "cannot open the access log %s: %s", path, strerror(errno));
+  return -1;
 }
 
 static int open_shared(struct master *master, struct mg_buf *error)

@@ -38,8 +38,6 @@
   X(MS, exchange_time_max_ms, "proxy.max_exchange_time", 0)                                       \
   X(MS, pool_ttl_ms, "proxy.ttl", 30000)                                                          \
   X(MS, resolve_interval_ms, "upstream.resolve_interval", 30000)                                  \
-  X(MS, script_call_max_ms, "scripts.max_call_time", 200)                                         \
-  X(MS, script_load_max_ms, "scripts.max_load_time", 5000)                                        \
   X(TEXT, work_dir, "storage.work_dir", "journals")                                               \
   X(BYTES, shard_bytes, "storage.shard_size", 67108864)                                           \
   X(BYTES, stage_bytes, "storage.stage_size", 1048576)                                            \
@@ -50,6 +48,8 @@
   X(TEXT, sync, "storage.sync", "process")                                                        \
   X(TEXT, fingerprint_key, "storage.journal_security.fingerprint_key", "")                        \
   X(FLAG, safe_query_exact, "storage.journal_security.safe_query_parameters_case_sensitive", false) \
+  X(MS, script_call_max_ms, "scripts.max_call_time", 200)                                         \
+  X(MS, script_load_max_ms, "scripts.max_load_time", 5000)                                        \
   X(MS, script_stuck_after_ms, "scripts.stuck_after", 2000)                                       \
   X(NUMBER, generations_max, "scripts.max_generations", 4)                                        \
   X(BYTES, script_memory_max, "scripts.max_memory", 268435456)
@@ -74,11 +74,11 @@ struct mg_settings {
   unsigned trusted_count;
   char allowed_hosts[MG_ALLOWED_HOSTS_MAX][256]; /* management.allowed_hosts */
   unsigned allowed_host_count;
-};
-
   /* storage.journal_security: what may be recorded as it is; empty safe lists stand for the built-in ones */
   struct mg_names safe_request_headers, safe_response_headers, more_safe_request_headers, more_safe_response_headers;
   struct mg_names safe_query_parameters;
+};
+
 void mg_settings_defaults(struct mg_settings *settings);
 
 /** Sets one value from its text as it stands in a bundle ("server.port", "8888"; durations in ms, sizes in bytes;
