@@ -155,6 +155,7 @@ static void send_request(struct client *client, uint64_t due, uint64_t now)
   client->scanned = 0;
   client->in.len = 0;
   load->busy++;
+  load->result->sent++;
   if (client->counted) load->result->due++;
   mg_conn_timeout(&client->base, load->options->timeout_ns / 1000000);
   client->sent_ns = now;

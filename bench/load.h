@@ -12,7 +12,7 @@
 enum bench_arrival {
   BENCH_EVEN,    /* equal gaps, any free connection */
   BENCH_POISSON, /* exponential gaps, any free connection */
-  BENCH_TICKS /* each connection its share, every 10 ms, one after another: as generators do on a coarse timer */
+  BENCH_TICKS    /* each connection its share, every 10 ms, one after another: as generators do on a coarse timer */
 };
 
 struct bench_load_options {
@@ -42,8 +42,9 @@ enum bench_fault {
       BENCH_FAULT_COUNT
 };
 
-/** What a run counted; all but `idle_lost` of requests that were due after the warm-up. */
+/** What a run counted; all but `sent` and `idle_lost` of requests that were due after the warm-up. */
 struct bench_load_result {
+  uint64_t sent; /* of the warm-up too, for costs per request */
   uint64_t due, answered, bytes, idle_lost;
   uint64_t in_window; /* answers that came between warm-up and end */
   uint64_t faults[BENCH_FAULT_COUNT];

@@ -155,8 +155,9 @@ static void print_result(FILE *out, const struct bench_load_options *options, co
           options->connections, options->idle, result->idle_lost, (double)options->duration_ns / 1e9,
           (double)options->warmup_ns / 1e9);
   fprintf(out, "  \"asked_rate\": %.3f, \"achieved_rate\": %.3f,\n", options->rate, (double)result->in_window / window);
-  fprintf(out, "  \"due\": %" PRIu64 ", \"answered\": %" PRIu64 ", \"body_bytes\": %" PRIu64 ",\n", result->due,
-          result->answered, result->bytes);
+  fprintf(out,
+          "  \"sent\": %" PRIu64 ", \"due\": %" PRIu64 ", \"answered\": %" PRIu64 ", \"body_bytes\": %" PRIu64 ",\n",
+          result->sent, result->due, result->answered, result->bytes);
   fprintf(out, "  \"errors\": %" PRIu64 ", \"errors_by_kind\": {", faults);
   for (int i = 0; i < BENCH_FAULT_COUNT; i++)
     fprintf(out, "%s\"%s\": %" PRIu64, i ? ", " : "", fault_names[i], result->faults[i]);
