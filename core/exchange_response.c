@@ -2,6 +2,7 @@
  * Owns: nothing of its own.   May call: http1, forward, conn, exchange_script.   Never: Lua itself.   Thread: the loop's. */
 #include "exchange.h"
 
+#include "access_log.h"
 #include "log.h"
 
 /* The length of an answer of ours. */

@@ -18,7 +18,8 @@
   X(STATE, 5)    /* worker: the generation in force; payload "live=N" generations */ \
   X(DISCARD, 6)  /* master: drop a generation that was built but not switched to */  \
   X(DRAIN, 7)    /* master: stop accepting, finish, exit */                          \
-  X(ABORT, 8)    /* master: cut every connection */
+  X(ABORT, 8)    /* master: cut every connection */                                  \
+  X(REOPEN, 9)   /* master: open log files again */
 
 enum mg_frame_type {
 #define X(name, number) MG_FRAME_##name = number,

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "access_log.h"
 #include "api.h"
 #include "client.h"
 #include "exchange.h"
@@ -132,7 +133,7 @@ static uint64_t random_start(void)
 }
 
 int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_settings *settings, struct mg_shm *shm,
-                    unsigned slot, const int *listeners, unsigned listener_count)
+                    unsigned slot, const int *listeners, unsigned listener_count, int standard_out)
 {
   struct mg_gateway *gateway = mg_calloc(1, sizeof *gateway);
   *out = gateway;
@@ -143,6 +144,7 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
   gateway->id_count = gateway->id_base = random_start();
   gateway->clients_max = descriptor_share((unsigned)share(settings->connections_max, settings->workers));
   mg_net_open(&gateway->net, loop);
+  gateway->access_log = mg_access_log_open(loop, settings, standard_out);
   mg_upstreams_open(&gateway->upstreams, &gateway->net, shm, gateway->cell);
   gateway->upstreams.idle_ttl_ms = settings->pool_ttl_ms;
   gateway->offload = mg_offload_open(loop, &gateway->net.wheel, (unsigned)share(mg_processors(), settings->workers));
@@ -349,6 +351,7 @@ void mg_gateway_close(struct mg_gateway **pointer)
   }
   mg_watchdog_close(&gateway->watchdog);
   mg_timer_remove(&gateway->clock);
+  mg_access_log_close(&gateway->access_log);
   mg_api_bind(NULL);
   mg_offload_close(&gateway->offload);
   mg_net_close(&gateway->net, on_net_closed);

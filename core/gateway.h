@@ -21,7 +21,7 @@ struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number,
 void mg_generation_free(struct mg_generation **generation);
 
 /** Makes the data path of worker slot. settings, shm are borrowed for the gateway's life; listeners (bound, listening or not) are
- * taken. Nothing is accepted before the first switch. 0 or negative. */
+ * taken. standard_out (borrowed) is for the access log. Nothing is accepted before the first switch. 0 or negative. */
 int mg_gateway_open(struct mg_gateway **gateway, uv_loop_t *loop, const struct mg_settings *settings,
                     struct mg_shm *shm, unsigned slot, const int *listeners, unsigned listener_count,
                     int standard_out);
@@ -50,3 +50,6 @@ void mg_gateway_abort(struct mg_gateway *gateway);
 
 /** Closes everything and frees the gateway once the loop has run its close callbacks; call after drain's done. */
 void mg_gateway_close(struct mg_gateway **gateway);
+
+/** Opens log files again, after somebody has renamed them. */
+void mg_gateway_reopen_logs(struct mg_gateway *gateway);

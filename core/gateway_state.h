@@ -22,6 +22,7 @@ enum {
 struct mg_exchange;
 struct mg_client;
 struct mg_offload;
+struct mg_access_log;
 
 struct mg_listener {
   uv_tcp_t handle;
@@ -34,6 +35,7 @@ struct mg_gateway {
   struct mg_net net;
   const struct mg_settings *settings; /* borrowed */
   struct mg_worker_cell *cell;
+  struct mg_access_log *access_log; /* NULL: none */
   struct mg_watchdog watchdog;
   struct mg_meters *meters;
   const struct mg_metered *metered; /* the filter that runs; NULL for none */

@@ -7,6 +7,7 @@
 #include "master.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@
 #include "watch.h"
 #include "workers.h"
 
-enum { SIGNALS = 3, LAST_BREATH_MS = 3000 };
+enum { SIGNALS = 4, LAST_BREATH_MS = 3000 };
 
 /* BUILDING: the first bundle is made. STARTING: workers build it. Any of them can go on to DRAINING or CLOSING. */
 enum stage { STAGE_BUILDING, STAGE_STARTING, STAGE_SERVING, STAGE_DRAINING, STAGE_CLOSING };
@@ -139,6 +140,8 @@ static void on_signal(uv_signal_t *handle, int number)
   struct master *master = handle->data;
   if (number == SIGHUP) {
     request_reload(master, "SIGHUP", NULL);
+  } else if (number == SIGUSR1) {
+    if (master->workers) mg_workers_broadcast(master->workers, MG_FRAME_REOPEN, 0, mg_str(NULL, 0));
   } else if (master->stage == STAGE_DRAINING) {
     mg_log(MG_LOG_WARN, "%s again: stopping now", number == SIGINT ? "SIGINT" : "SIGTERM");
     mg_workers_abort(master->workers);
@@ -416,7 +419,8 @@ static void on_first_built(void *context, struct mg_build_result *result)
     return;
   }
   struct mg_str section = mg_bundle_section(mg_str(result->bundle.ptr, result->bundle.len), MG_STR("settings"));
-  if (read_settings(master, section, &error) != 0 || open_listeners(master, listeners, &error) != 0) {
+  if (read_settings(master, section, &error) != 0 || check_access_log(master, &error) != 0 ||
+      open_listeners(master, listeners, &error) != 0) {
     fail(master, &error);
     return;
   }
@@ -438,7 +442,7 @@ static void on_first_built(void *context, struct mg_build_result *result)
 
 static void listen_to_signals(struct master *master)
 {
-  static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+  static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
   for (int i = 0; i < SIGNALS; i++) {
     uv_signal_init(&master->loop, &master->signals[i]);
     master->signals[i].data = master;

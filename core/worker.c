@@ -222,7 +222,8 @@ static void apply_settings(struct worker *worker, struct mg_str text)
   }
   int listener = MG_WORKER_LISTENER_FD;
   int result =
-      mg_gateway_open(&worker->gateway, &worker->loop, &worker->settings, &worker->shm, worker->slot, &listener, 1);
+      mg_gateway_open(&worker->gateway, &worker->loop, &worker->settings, &worker->shm, worker->slot, &listener, 1,
+                                MG_WORKER_OUTPUT_FD);
   if (result == 0) {
     mg_gateway_on_worn(worker->gateway, on_worn, worker);
     return;
@@ -312,6 +313,9 @@ static void on_frame(struct mg_channel *channel, const struct mg_frame *frame)
     drain(worker);
     if (worker->gateway) mg_gateway_abort(worker->gateway);
     break;
+  case MG_FRAME_REOPEN:
+    if (worker->gateway) mg_gateway_reopen_logs(worker->gateway);
+    break;
   case MG_FRAME_READY:
   case MG_FRAME_STATE:
     break; /* ours to send */
@@ -336,7 +340,7 @@ static void on_channel_closed(struct mg_channel *channel)
 /* The terminal's and a service manager's signals reach the whole process group; only the master acts on them. */
 static void ignore_signals(void)
 {
-  static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGPIPE};
+  static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
   for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++) signal(ignored[i], SIG_IGN);
 }
 

@@ -1,10 +1,11 @@
 /* worker.h - a worker process: what connects the data path (gateway.h) with the master.
  *
- * Started by the master alone, with these descriptors: 3 control pipe, 4 shared memory, 5 its listening socket.
+ * Started by the master alone, with these descriptors: 3 control pipe, 4 shared memory, 5 its listening socket,
+ * 6 standard output for the access log.
  * Thread: the main thread is the loop; generations are built in libuv's pool. */
 #pragma once
 
-enum { MG_WORKER_CONTROL_FD = 3, MG_WORKER_SHM_FD = 4, MG_WORKER_LISTENER_FD = 5 };
+enum { MG_WORKER_CONTROL_FD = 3, MG_WORKER_SHM_FD = 4, MG_WORKER_LISTENER_FD = 5, MG_WORKER_OUTPUT_FD = 6 };
 
 enum { MG_HEARTBEAT_MS = 200 };
 

@@ -5,6 +5,7 @@
  * Thread: the loop thread.   Ends: mg_workers_close(). */
 #include "workers.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,6 +242,9 @@ static int spawn(struct mg_workers *workers, unsigned index)
                                 .data.stream = (uv_stream_t *)&process->channel.pipe},
       [MG_WORKER_SHM_FD] = {.flags = UV_INHERIT_FD, .data.fd = workers->shm->fd},
       [MG_WORKER_LISTENER_FD] = {.flags = UV_INHERIT_FD, .data.fd = workers->slots[index].listener},
+      /* a master without standard output gives its workers the other one */
+      [MG_WORKER_OUTPUT_FD] = {.flags = UV_INHERIT_FD,
+                               .data.fd = fcntl(STDOUT_FILENO, F_GETFD) < 0 ? STDERR_FILENO : STDOUT_FILENO},
   };
   uv_process_options_t how = {.file = "/proc/self/exe",
                               .args = args,

@@ -150,6 +150,10 @@ local SECTIONS = {
     allowed_hosts = { type = "array", items = host(), max = 32, default = {} },
     token = { type = "string", secret = true, default = "", check = check_token },
   },
+  access_log = {
+    format = { type = "enum", enum = { "off", "combined", "json" }, default = "off" },
+    file = { type = "string", max = 255, default = "" }, -- none: standard output
+  },
   http = {
     enable_http2 = { type = "boolean", default = false, check = refuse_http2 },
     request_parse_timeout = duration("2s"),
@@ -215,6 +219,7 @@ server_conf.CORE_KEYS = {
   "server.host", "server.port", "server.workers", "server.max_connections", "server.idle_timeout", "server.backlog",
   "server.drain_timeout", "management.host", "management.port", "management.request_parse_timeout",
   "management.idle_timeout", "management.max_connections", "management.token", "management.allowed_hosts",
+  "access_log.format", "access_log.file",
   "http.request_parse_timeout",
   "http.request_body_timeout", "http.min_body_rate", "http.encoded_slash_refused", "limits.max_request_line",
   "limits.max_header_size", "limits.max_header_count", "limits.max_entity_size", "limits.max_held_body", "limits.trusted_proxies",

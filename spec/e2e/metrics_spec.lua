@@ -6,12 +6,11 @@ local now = require("socket").gettime
 -- Reads the text of one format strictly: samples ("name{labels}" → number) and types by family. Raises on what a parser
 -- could stumble over.
 local function parse(text)
-  local samples, types, helps, family, closed = {}, {}, {}, nil, {}
+  local samples, types, helps, family = {}, {}, {}, nil
   for line in text:gmatch("([^\n]*)\n") do
     local what, name, rest = line:match("^# (%u+) ([%w_]+) (.+)$")
     if what == "HELP" then
       assert(not helps[name], name .. " has two HELP lines")
-      if family then closed[family] = true end
       helps[name], family = rest, name
     elseif what == "TYPE" then
       assert(family == name and not types[name], "TYPE of " .. name .. " does not follow its HELP")
@@ -87,6 +86,26 @@ describe("/metrics", function()
     assert.equal(0, samples["moongate_route_active_requests{" .. a .. "}"])
     assert.equal(1, samples['moongate_worker_up{worker="1"}'])
     assert.equal(1, samples["moongate_ready"])
+  end)
+
+  it("tells what each filter of each route costs", function()
+    local failing = "return { api = 1, version = '1', request = function() error('no') end }"
+    local gateway = h.gateway {
+      routes = h.route_to(h.origin().port, "    filters: [ SetStatus: { status: 418 }, failing ]\n"),
+      filters = { failing = failing },
+    }
+    gateway:get("/")
+    gateway:get("/")
+    local function sum(samples, name)
+      local total = 0
+      for sample, value in pairs(samples) do
+        if sample:find("^moongate_filter_" .. name .. "_total{route=\"all\"") then total = total + value end
+      end
+      return total
+    end
+    scrape_until(gateway, function(s)
+      return sum(s, "errors") == 2 and sum(s, "calls") >= 2 and sum(s, "busy_seconds") > 0
+    end, "calls, failures and time")
   end)
 
   it("has a histogram whose buckets grow from 256 us to 16.8 s and end at the count", function()

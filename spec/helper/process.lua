@@ -28,7 +28,7 @@ ffi.cdef [[
 
 local C = ffi.C
 local process = {
-  TERM = 15, KILL = 9, INT = 2, HUP = 1, STOP = 19, CONT = 18,
+  TERM = 15, KILL = 9, INT = 2, HUP = 1, USR1 = 10, STOP = 19, CONT = 18,
 }
 local children = {}
 
