@@ -133,7 +133,7 @@ static uint64_t random_start(void)
 }
 
 int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_settings *settings, struct mg_shm *shm,
-                    unsigned slot, const int *listeners, unsigned listener_count)
+                    unsigned slot, const int *listeners, unsigned listener_count, int standard_out)
 {
   struct mg_gateway *gateway = mg_calloc(1, sizeof *gateway);
   *out = gateway;
@@ -355,4 +355,9 @@ void mg_gateway_close(struct mg_gateway **pointer)
   mg_api_bind(NULL);
   mg_offload_close(&gateway->offload);
   mg_net_close(&gateway->net, on_net_closed);
+}
+
+void mg_gateway_reopen_logs(struct mg_gateway *gateway)
+{
+  if (gateway->access_log) mg_access_log_reopen(gateway->access_log);
 }

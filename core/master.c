@@ -366,6 +366,17 @@ static int open_control(struct master *master, struct mg_buf *error)
   return master->control ? 0 : -1;
 }
 
+/* The workers open it themselves; here it is seen, and said, that they can. */
+static int check_access_log(const struct master *master, struct mg_buf *error)
+{
+  const char *path = master->settings.access_log_file;
+  if (!*path || strcmp(master->settings.access_log_format, "off") == 0) return 0;
+  int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+  if (fd >= 0) return close(fd);
+  mg_buf_printf(error, "cannot open the access log %s: %s", path, strerror(errno));
+  return -1;
+}
+
 static int open_shared(struct master *master, struct mg_buf *error)
 {
   if (mg_shm_create(&master->shm) == 0) return 0;
