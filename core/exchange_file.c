@@ -73,6 +73,7 @@ static long write_piece(struct mg_exchange *ex, size_t window, bool later)
   int result = later ? mg_conn_write_later(conn, bufs, count) : mg_conn_write(conn, bufs, count);
   if (result < 0) return result;
   ex->head_sent = true;
+  mg_record_body(ex, 1, piece, (size_t)got);
   if (result == 1) mg_conn_timeout(conn, ex->gateway->settings->idle_timeout_ms);
   return got;
 }
@@ -80,6 +81,7 @@ static long write_piece(struct mg_exchange *ex, size_t window, bool later)
 int mg_exchange_relay_file(struct mg_exchange *ex)
 {
   struct mg_conn *conn = &ex->client->conn;
+  const bool recorded = mg_record_wants_body(ex, 1);
   size_t turn = 0;
   while (ex->file_left || !ex->head_sent) {
     if (ex->job || conn->queued) return MG_EAGAIN_LATER;
@@ -91,9 +93,14 @@ int mg_exchange_relay_file(struct mg_exchange *ex)
         return MG_EAGAIN_LATER;
       }
     }
-    bool direct = ex->head_sent && turn < TURN_BYTES_MAX;
-    long sent = direct ? mg_conn_send_file(conn, ex->file->fd, ex->file_at, window) : MG_EAGAIN_LATER;
-    if (sent == MG_EAGAIN_LATER) sent = write_piece(ex, window, ex->head_sent);
+    if (window > ex->file_near - ex->file_at) window = (size_t)(ex->file_near - ex->file_at);
+    long sent = MG_EAGAIN_LATER;
+    bool later = turn >= TURN_BYTES_MAX;
+    if (ex->head_sent && !later && !recorded) {
+      sent = mg_conn_send_file(conn, ex->file->fd, ex->file_at, window);
+      later = sent == MG_EAGAIN_LATER;
+    }
+    if (sent == MG_EAGAIN_LATER) sent = write_piece(ex, window, later);
     if (sent == 0 && window) return MG_ETRUNCATED; /* it has become shorter */
     if (sent < 0) return (int)sent;
     ex->file_at += (uint64_t)sent;

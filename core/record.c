@@ -233,13 +233,18 @@ static void put_pieces(struct mg_recorder *recorder, struct mg_exchange *ex, uns
   mg_shard_push(recorder->shard);
 }
 
-void mg_record_body(struct mg_exchange *ex, unsigned side, const char *bytes, size_t len)
+bool mg_record_wants_body(const struct mg_exchange *ex, unsigned side)
 {
   const struct mg_journal_plan *plan = plan_of(ex);
-  if (!plan || !len) return;
+  if (!plan) return false;
+  return (side == SIDE_RESPONSE ? level_at(plan, side, ex->response.status) : plan->level[side]) == MG_LEVEL_FULL;
+}
+
+void mg_record_body(struct mg_exchange *ex, unsigned side, const char *bytes, size_t len)
+{
+  if (!len || !mg_record_wants_body(ex, side)) return;
   if (side == SIDE_REQUEST && ex->request_is_held && ex->record.body_bytes[side]) return; /* sent again to another target */
-  unsigned level = side == SIDE_RESPONSE ? level_at(plan, side, ex->response.status) : plan->level[side];
-  if (level != MG_LEVEL_FULL || mg_record_start(ex) != 0) return;
+  if (mg_record_start(ex) != 0) return;
   put_pieces(ex->gateway->recorder, ex, side, bytes, len);
 }
 

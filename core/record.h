@@ -58,5 +58,7 @@ void mg_recorder_flush(struct mg_recorder *recorder);
 int mg_record_start(struct mg_exchange *ex);
 /** Bytes of a body that pass, if the level says so. */
 void mg_record_body(struct mg_exchange *ex, unsigned side, const char *bytes, size_t len);
+/** True if mg_record_body would keep bytes of that side, so that they have to pass through memory. */
+bool mg_record_wants_body(const struct mg_exchange *ex, unsigned side);
 /** END or DROP, and START first where there was none. */
 void mg_record_end(struct mg_exchange *ex);
