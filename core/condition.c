@@ -1,5 +1,5 @@
 /* condition.c - from facts to problems.
- * Owns: nothing.   May call: mem, json, health, workers, reload (their facts).   Never: change anything.
+ * Owns: nothing.   May call: mem, json, shm, space, health, workers, reload (their facts).   Never: change anything.
  * Thread: the loop thread. */
 #include "condition.h"
 
@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "json.h"
+#include "space.h"
 
 const char *mg_level_text(enum mg_level level)
 {
@@ -86,6 +87,23 @@ static void judge_upstreams(struct mg_condition *condition, const struct mg_stat
   }
 }
 
+/* Every worker writes one segment and makes room for the next before it is needed. */
+static void judge_journal(struct mg_condition *condition, const struct mg_status *status)
+{
+  uint64_t left, dropped = 0;
+  unsigned workers = mg_workers_count(status->workers);
+  uint64_t wanted = 2 * workers * status->settings->shard_bytes;
+  const char *folder = status->settings->work_dir;
+  for (unsigned i = 0; i < workers; i++)
+    dropped += atomic_load_explicit(&mg_shm_worker(status->shm, i)->count.journal_dropped, memory_order_relaxed);
+  if (dropped)
+    add(condition, MG_LEVEL_WARN, "journal", MG_STR(""), "%llu exchanges could not be recorded since the start",
+        (unsigned long long)dropped);
+  if (mg_space_left(folder, &left) && left < wanted)
+    add(condition, MG_LEVEL_WARN, "journal", MG_STR(""), "%llu MB are left in %s, less than two segments per worker",
+        (unsigned long long)(left >> 20), folder);
+}
+
 void mg_condition_find(struct mg_condition *condition, const struct mg_status *status)
 {
   condition->level = MG_LEVEL_OK;
@@ -93,6 +111,7 @@ void mg_condition_find(struct mg_condition *condition, const struct mg_status *s
   judge_configuration(condition, status);
   if (status->state == MG_STATE_SERVING) judge_workers(condition, status);
   judge_upstreams(condition, status);
+  judge_journal(condition, status);
 }
 
 void mg_condition_json(const struct mg_condition *condition, struct mg_buf *out)

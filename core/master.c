@@ -170,7 +170,8 @@ static void fill_status(void *context, struct mg_status *status)
                                .workers = master->workers,
                                .shm = &master->shm,
                                .health = master->health,
-                               .inventory = &master->inventory};
+                               .inventory = &master->inventory,
+                               .settings = &master->settings};
 }
 
 static void answer_status(struct master *master, struct mg_control_client *client, bool json)

@@ -10,6 +10,7 @@
 #include "err.h"
 #include "metrics_out.h"
 #include "process_facts.h"
+#include "space.h"
 
 /* The counters of struct mg_worker_cell in words; one without an entry here is shown under its own name. */
 static const struct counter {
@@ -36,6 +37,9 @@ static const struct counter {
     {"bytes_out", "response_body_bytes", "Bytes of response bodies.", ""},
     {"script_errors", "script_errors", "Filters that failed.", ""},
     {"script_kills", "script_kills", "Filters that ran too long and were ended.", ""},
+    {"journal_exchanges", "journal_exchanges", "Exchanges recorded.", ""},
+    {"journal_dropped", "journal_exchanges_dropped", "Exchanges that were to be recorded and could not be.", ""},
+    {"journal_bytes", "journal_bytes", "Bytes written into segments, compressed where that is on.", ""},
     {"exchanges_active", "exchanges_active", "Requests in progress, tunnels included.", ""},
 };
 enum { COUNTERS = sizeof counters / sizeof counters[0], NAME_SIZE = 96 };
@@ -83,6 +87,9 @@ static void write_gateway(const struct writer *writer)
       (double)status->reload.done);
   one(writer, "moongate_reloads_refused", MG_COUNTER, "Configurations that were refused.",
       (double)status->reload.refusals);
+  uint64_t left;
+  if (mg_space_left(status->settings->work_dir, &left))
+    one(writer, "moongate_journal_available_bytes", MG_GAUGE, "Room for the journal on its disk.", (double)left);
   one(writer, "moongate_routes", MG_GAUGE, "Routes in force.", status->inventory->route_count);
 }
 

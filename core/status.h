@@ -26,6 +26,7 @@ struct mg_status {
   const struct mg_shm *shm;
   const struct mg_health *health;
   const struct mg_inventory *inventory;
+  const struct mg_settings *settings;
 };
 
 /** Appends a page for people. */

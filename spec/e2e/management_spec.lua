@@ -202,6 +202,21 @@ describe("readiness", function()
 end)
 
 
+describe("health", function()
+  after_each(h.cleanup)
+
+  it("warns of a disk that is nearly full", function()
+    -- a file system without room, on every machine
+    local gateway = h.gateway { routes = h.origin().port, args = { "--journal", "/proc" } }
+    local health = json.decode(gateway:manage("/health").body)
+    assert.equal("WARN", health.health)
+    assert.equal("journal", health.problems[1].component)
+    assert.truthy(health.problems[1].detail:find("0 MB are left in /proc", 1, true))
+    assert.equal(200, gateway:manage("/ready").status)
+  end)
+end)
+
+
 describe("/status.json", function()
   after_each(h.cleanup)
 

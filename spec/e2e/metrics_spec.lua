@@ -170,6 +170,20 @@ describe("/metrics", function()
     end, "the refusal")
   end)
 
+  it("counts what is recorded, and how much room is left for it", function()
+    local folder = h.folder()
+    local gateway = h.gateway {
+      routes = h.route_to(h.origin().port, "    journal: { request: { level: METADATA } }\n"),
+      args = { "--journal", folder },
+    }
+    gateway:get("/")
+    local samples = scrape_until(gateway, function(s)
+      return s["moongate_journal_exchanges_total"] == 1
+    end, "the record")
+    assert.equal(0, samples["moongate_journal_exchanges_dropped_total"])
+    assert.truthy(samples["moongate_journal_available_bytes"] > 0)
+  end)
+
   it("is OpenMetrics for those who ask for it", function()
     local gateway = h.gateway(h.origin().port)
     gateway:get("/")
