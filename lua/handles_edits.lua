@@ -85,9 +85,16 @@ function request:has_cookie(name)
 end
 
 
+--- Nothing at all in place of an expression would let every value pass.
+local function no_expression(method, name)
+  error(("%s(%q): an expression of moongate.regex is missing"):format(method, tostring(name)), 3)
+end
+
+
 --- True if the header is there and each of its lines passes an expression of moongate.regex.
 -- @phases request, response, log
 function request:header_matches(name, regex)
+  if regex == nil then no_expression("header_matches", name) end
   local found = C.mg_request_header_matches(self, name, #name, regex)
   if found < 0 then fail(found, "header_matches", name) end
   return found == 1
@@ -97,6 +104,7 @@ end
 --- True if the query parameter is there and each of its values, decoded, passes.
 -- @phases request, response, log
 function request:query_matches(name, regex)
+  if regex == nil then no_expression("query_matches", name) end
   local found = C.mg_request_query_matches(self, name, #name, regex)
   if found < 0 then fail(found, "query_matches", name) end
   return found == 1
@@ -106,6 +114,7 @@ end
 --- True if the cookie is there and each of its values passes.
 -- @phases request, response, log
 function request:cookie_matches(name, regex)
+  if regex == nil then no_expression("cookie_matches", name) end
   local found = C.mg_request_cookie_matches(self, name, #name, regex)
   if found < 0 then fail(found, "cookie_matches", name) end
   return found == 1

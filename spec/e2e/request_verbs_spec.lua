@@ -179,6 +179,7 @@ local CALLS = {
   target_text = function(req) req:set_target("x") end,
   table_value = function(req) req:set_query("a", {}) end,
   regex = function(req) req:header_matches("a", "text") end,
+  no_regex = function(req) req:query_matches("call", nil) end,
   pattern = function() moongate.regex(5) end,
 }
 function own.request(req) CALLS[req:query("call")](req) end]], { h.origin().port })
@@ -186,6 +187,7 @@ function own.request(req) CALLS[req:query("call")](req) end]], { h.origin().port
       cookie_name = 'set_cookie("a b"): not a name', cookie_value = 'set_cookie("a"): a value with control',
       target = "set_target(\"2\"): not a path, query, host or target", target_text = "set_target: a number from 1",
       table_value = 'set_query("a"): the value is a table', regex = "cannot convert 'string'",
+      no_regex = 'query_matches("call"): an expression of moongate.regex is missing',
       pattern = "moongate.regex: the pattern is a string",
     }
     for call, message in pairs(messages) do

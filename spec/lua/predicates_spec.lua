@@ -145,7 +145,8 @@ describe("predicates", function()
   end)
 
   it("do not warn about ordinary literals", function()
-    for _, match in ipairs { "[ { Path: { path: /a.b/c-d_e~f } } ]", "[ { Host: { hosts: [ '*.example.com', '[::1]' ] } } ]",
+    for _, match in ipairs { "[ { Path: { path: /a.b/c-d_e~f } } ]",
+      "[ { Host: { hosts: [ '*.example.com', '[::1]' ] } } ]",
       "[ { RequestHeader: { name: a, value: 'x=1; y=$2 (z)' } } ]" } do
       local _, loaded = tree_of(match)
       assert.same({}, loaded.warnings)

@@ -27,7 +27,7 @@ local ACCEPTED = {
   { "boolean", "true", true }, { "boolean", "False", false }, { "boolean", "'true'", true },
   { "duration", "500ms", 500 }, { "duration", "2d", 172800000 }, { "size", "32KB", 32768 }, { "size", "7", 7 },
   { "header_name", "X-Request_Id", "X-Request_Id" }, { "header_value", "'a\tb; c=\"d\"'", 'a\tb; c="d"' },
-  { { type = "duration", none = true }, "none", 0 },
+  { "regexp", "'^a[b]\\d$'", "^a[b]\\d$" }, { { type = "duration", none = true }, "none", 0 },
   { { type = "enum", enum = { "A", "B" } }, "B", "B" }, { { type = "integer", enum = { 1, 2 } }, "2", 2 },
   { { type = "array", items = "string" }, "[ a, b ]", { "a", "b" } },
   { { type = "array", items = "string" }, "a", { "a" } }, { { type = "array", items = "integer" }, "[]", {} },
@@ -50,6 +50,10 @@ local REFUSED = {
   { "number", "nan", 'f:1:4: v: found "nan", accepted: a number' },
   { "header_name", "a b", 'f:1:4: v: found "a b", accepted: a header name (letters, digits and !#$%&\'*+-.^_`|~)' },
   { "header_value", '"a\\nb"', 'f:1:4: v: found "a\\10b", accepted: text without control characters' },
+  { "regexp", "'\\p{Alpha}'", 'f:1:4: v: found "\\p{Alpha}", accepted: a regular expression (PCRE2) '
+    .. "(\\p{Alpha} is Java's; write [[:alpha:]])" },
+  { { type = "regexp", secret = true }, "'[a&&b]'", "f:1:4: v: found a secret value, accepted: a regular "
+    .. "expression (PCRE2) (intersection of classes (&&) is Java's; write a look-ahead, (?=[a-z])[^aeiou] for [a-z&&[^aeiou]])" },
   { "boolean", "yes", 'f:1:4: v: found "yes", accepted: true or false (did you mean true?)' },
   { "boolean", "off", 'f:1:4: v: found "off", accepted: true or false (did you mean false?)' },
   { { type = "duration", accepted = "D" }, "30", 'f:1:4: v: found "30", accepted: D (the unit is missing)' },
@@ -154,5 +158,21 @@ describe("what an author writes as a schema", function()
   it("is refused when a default breaks its own rules", function()
     assert.equal('schema.a: default: found "5", accepted: D (the unit is missing)',
       (author({ a = { type = "duration", default = "5" } }):gsub("accepted: .- %(the", "accepted: D (the")))
+  end)
+end)
+
+
+describe("regular expressions", function()
+  it("are compiled where there is something to compile them with", function()
+    local found, asked = faults.new("f"), {}
+    local function check_regex(pattern)
+      asked[#asked + 1] = pattern
+      return pattern == "(" and "it does not close" or nil
+    end
+    local context = { faults = found, check_regex = check_regex }
+    local node = assert(yaml.parse("a: x\nb: '('\n"))
+    schema.check(context, node, { type = "object", keys = { a = "regexp", b = "regexp" } }, "")
+    assert.same({ "x", "(" }, asked)
+    assert.same({ 'f:2:4: b: found "(", accepted: a regular expression (PCRE2) (it does not close)' }, found:lines())
   end)
 end)
