@@ -212,8 +212,19 @@ static struct mg_str cut(struct mg_str text)
   return text.len > ATTRIBUTE_MAX ? mg_str(text.ptr, ATTRIBUTE_MAX) : text;
 }
 
+/* The value of an attribute as it may stand in the journal: who logged in is told by a fingerprint. */
+static struct mg_str hidden(struct mg_recorder *recorder, struct mg_exchange *ex, const struct mg_attribute *attribute)
+{
+  if (!mg_str_equal(attribute->name, MG_STR("gateway.auth.basic.user"))) return attribute->value;
+  char *out = mg_arena_alloc(&ex->arena, MG_FINGERPRINT_LEN);
+  if (!out) return MG_STR("");
+  mg_fingerprint(recorder->redactor, attribute->value, out);
+  return mg_str(out, MG_FINGERPRINT_LEN);
+}
+
 /* What filters noted, and what the gateway adds: at most ATTRIBUTES_MAX, long values cut. */
-static unsigned gather_attributes(const struct mg_exchange *ex, struct mg_str out[2 * ATTRIBUTES_MAX])
+static unsigned gather_attributes(struct mg_recorder *recorder, struct mg_exchange *ex,
+                                  struct mg_str out[2 * ATTRIBUTES_MAX])
 {
   unsigned count = 0;
   if (ex->depth) {
@@ -223,7 +234,7 @@ static unsigned gather_attributes(const struct mg_exchange *ex, struct mg_str ou
   }
   for (const struct mg_attribute *one = ex->attributes; one && count < ATTRIBUTES_MAX; one = one->next, count++) {
     out[2 * count] = cut(one->name);
-    out[2 * count + 1] = cut(one->value);
+    out[2 * count + 1] = cut(hidden(recorder, ex, one));
   }
   return count;
 }
@@ -278,7 +289,7 @@ bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, uns
   struct messages messages = {0};
   struct mg_str attributes[2 * ATTRIBUTES_MAX], error = ex->err ? plain(mg_err_word(ex->err)) : mg_str("", 0);
   struct mg_str target = ex->member ? plain(ex->member->key) : mg_str("", 0);
-  unsigned status = ex->head_sent ? ex->response.status : 0, attribute_count = gather_attributes(ex, attributes);
+  unsigned status = ex->head_sent ? ex->response.status : 0, attribute_count = gather_attributes(recorder, ex, attributes);
   choose_messages(ex, request, response, &messages);
   if (!set_aside_messages(recorder, ex, &messages)) return false;
   size_t bound = FIXED_MAX + target.len + messages_bound(&messages);

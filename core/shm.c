@@ -14,7 +14,8 @@
 #include "log.h"
 
 enum {
-  SHM_BYTES = 1 << 30, /* sparse: only what is touched takes memory */
+  SHM_BYTES = 1 << 30,  /* sparse: only what is touched takes memory */
+  HALF_BYTES = 1 << 29, /* the upper half is states.c's */
   TARGETS_MAX = 1 << 15,
   TARGET_SLOTS = 1 << 16, /* a power of two, at least twice TARGETS_MAX, so that probing is short and ends */
   ROUTES_MAX = 1 << 15,
@@ -46,7 +47,7 @@ struct layout {
   uint64_t tallies_used; /* bytes behind this struct */
 };
 
-_Static_assert(sizeof(struct layout) <= SHM_BYTES, "the layout fits the mapping");
+_Static_assert(sizeof(struct layout) <= HALF_BYTES, "the layout fits its half of the mapping");
 _Static_assert(sizeof(struct sockaddr_storage) % sizeof(uint64_t) == 0, "addresses are copied by words");
 
 static struct layout *layout_of(const struct mg_shm *shm)
@@ -212,7 +213,7 @@ bool mg_shm_add_route(struct mg_shm *shm, struct mg_str id, unsigned workers)
   uint32_t slot;
   if (probe_route(shm, id, &slot)) return true;
   uint64_t size = workers * sizeof(struct mg_tally), offset = first + layout->tallies_used;
-  if (layout->route_count == ROUTES_MAX || id.len >= sizeof layout->routes[0].id || offset + size > SHM_BYTES)
+  if (layout->route_count == ROUTES_MAX || id.len >= sizeof layout->routes[0].id || offset + size > HALF_BYTES)
     return false;
   struct route *route = &layout->routes[layout->route_count++];
   memcpy(route->id, id.ptr, id.len);

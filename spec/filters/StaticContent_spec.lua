@@ -207,6 +207,17 @@ describe("StaticContent", function()
     for _, other in ipairs(clients) do assert.is_true(other:response().body == bytes) end
   end)
 
+  it("sends what only the disk has, and serves others meanwhile", function()
+    local gw, root = serve()
+    local bytes = ("0123456789abcdef"):rep(65536 * 3)
+    write(root .. "/cold", bytes)
+    assert(os.execute(("sync '%s/cold' && dd if='%s/cold' iflag=nocache count=0 status=none"):format(root, root)))
+    local client = gw:connect()
+    client:send("GET /cold HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert.equal("0123456789", gw:get("/text.txt").body)
+    assert.is_true(client:response().body == bytes)
+  end)
+
   it("keeps its memory flat with a gigabyte for a slow reader, and lets go when that one leaves", function()
     local gw, root = serve()
     local file = assert(io.open(root .. "/giga", "wb"))
