@@ -92,6 +92,24 @@ describe("BasicAuth", function()
     assert.equal("ann", origin.requests[1]:header("x-user"))
   end)
 
+  it("puts a fingerprint of the user into the journal, never the name", function()
+    local origin, folder = h.origin(), h.folder()
+    local text = routes(origin.port, filter { annabella = "secret" })
+      .. "    journal: { request: { level: METADATA }, response: { level: METADATA } }\n"
+    text = text:gsub("(    upstream:)", "    journal: { request: { level: METADATA }, response: { level: METADATA } }\n%1", 1)
+    local gw = h.gateway {
+      routes = text, server = "storage: { compression: none }\n", args = { "--journal", folder .. "/journal" },
+    }
+    assert.equal(200, gw:get("/guarded", as("annabella", "secret")).status)
+    assert.equal(0, gw:stop())
+    local pipe = assert(io.popen(("cat '%s'/journal/*/* '%s'/journal/* 2>/dev/null"):format(folder, folder)))
+    local bytes = pipe:read("*a")
+    pipe:close()
+    assert.truthy(bytes:find("gateway.auth.basic.user", 1, true))
+    assert.truthy(bytes:find("fp:", 1, true))
+    assert.is_nil(bytes:find("annabella", 1, true))
+  end)
+
   it("serves others while it hashes, and remembers what was right", function()
     local gw = guarded({ ann = "slow" })
     local first = gw:connect()
