@@ -61,6 +61,13 @@ local CHAINS = {
       - SetStatus: { status: 200 }
       - SetResponseCookie: { name: seen, value: "1" }
 ]],
+  ["limiters and breakers"] = [[
+      - RateLimiter: { capacity: 1000000, refill_tokens: 1, refill_period: 1s }
+      - RateLimiter: { capacity: 1000000, refill_tokens: 1, refill_period: 1s, key: { header: User-Agent } }
+      - RateLimiter: { capacity: 1000000, refill_tokens: 1, refill_period: 1s, key: { query: q } }
+      - RateLimiter: { capacity: 1000000, refill_tokens: 1, refill_period: 1s, key: { cookie: id } }
+      - CircuitBreaker: { failure_threshold: 5, cooldown_period: 1s }
+]],
   ["requirements, cookies and parameters"] = [[
       - RequireRequestHeader: { name: User-Agent }
       - RequireMatchRequestHeader: { name: User-Agent, regexp: '[a-z]+' }
