@@ -4,8 +4,11 @@
 
 #include <lauxlib.h>
 #include <lualib.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "embedded.h"
 #include "log.h"
@@ -77,11 +80,41 @@ static void install_loader(lua_State *L)
   lua_setglobal(L, "moongate_embedded");
 }
 
+/* Takes a text off the stack and appends it to a field of the table below it. */
+static void extend(lua_State *L, const char *name)
+{
+  lua_getfield(L, -2, name);
+  lua_pushfstring(L, "%s;%s", lua_tostring(L, -1), lua_tostring(L, -2));
+  lua_setfield(L, -4, name);
+  lua_pop(L, 2);
+}
+
+/* An executable that LuaRocks has installed into a tree finds what else is in that tree. */
+static void add_own_tree(lua_State *L)
+{
+  char tree[PATH_MAX];
+  ssize_t len = readlink("/proc/self/exe", tree, sizeof tree - 1);
+  if (len <= 0) return;
+  tree[len] = '\0';
+  *strrchr(tree, '/') = '\0';
+  char *folder = strrchr(tree, '/');
+  if (!folder || strcmp(folder, "/bin") != 0) return;
+  *folder = '\0';
+  if (strpbrk(tree, "?;")) return; /* would mean something else in a path of Lua */
+  lua_getglobal(L, "package");
+  lua_pushfstring(L, "%s/share/lua/5.1/?.lua;%s/share/lua/5.1/?/init.lua", tree, tree);
+  extend(L, "path");
+  lua_pushfstring(L, "%s/lib/lua/5.1/?.so", tree);
+  extend(L, "cpath");
+  lua_pop(L, 1);
+}
+
 lua_State *mg_script_open(void)
 {
   lua_State *L = luaL_newstate();
   if (!L) return NULL;
   luaL_openlibs(L);
+  add_own_tree(L);
   install_loader(L);
   return L;
 }

@@ -9,11 +9,9 @@ description = {
   license = "MIT",
 }
 
-dependencies = {
-  "lua == 5.1",
-  "lyaml >= 6.2",
-  "lua-cjson >= 2.1",
-}
+-- For checkouts that `sh rockspec/setup build` has prepared: lyaml and lua-cjson are the distribution's there, as libuv
+-- and LuaJIT are, and LuaRocks knows nothing of them.
+dependencies = { "lua == 5.1" }
 
 test_dependencies = { "busted >= 2.0", "luasocket >= 3.0", "luafilesystem >= 1.8" }
 
@@ -22,8 +20,8 @@ build = {
   variables = {
     CMAKE_BUILD_TYPE = "Release",
     CMAKE_INSTALL_PREFIX = "$(PREFIX)",
+    MG_LUA_DIR = "$(LUADIR)",
   },
-  copy_directories = { "lua", "filters" },
 }
 
 test = { type = "busted" }
