@@ -38,5 +38,6 @@ void mg_status_json(const struct mg_status *status, struct mg_buf *out);
 void mg_status_filters_text(const struct mg_status *status, struct mg_buf *out);
 void mg_status_filters_json(const struct mg_status *status, struct mg_buf *out);
 
-/** status_routes.c: appends `"per_route":[...],"targets":[...],"configuration":{...}` without braces. */
+/** status_routes.c: appends `"filters":[...],"journal":{...},"per_route":[...],"targets":[...],
+ * "health_checks":[...],"configuration":{...}` without braces. */
 void mg_status_routes_json(const struct mg_status *status, struct mg_buf *out);
