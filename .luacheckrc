@@ -2,7 +2,7 @@
 std = "luajit"
 max_line_length = 120
 read_globals = {
-  "moongate_embedded", "moongate_list", "moongate_load_limit", "moongate_progress",
+  "moongate_embedded", "moongate_kit", "moongate_list", "moongate_load_limit", "moongate_progress",
 }
 
 files["filters"] = { read_globals = { "moongate" } }

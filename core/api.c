@@ -132,6 +132,15 @@ int mg_exchange_set_attribute(struct mg_exchange *handle, const char *name, size
   return MG_LUA_OK;
 }
 
+const char *mg_exchange_attribute_name(struct mg_exchange *handle, unsigned nth, int *len)
+{
+  struct mg_exchange *ex = find(handle);
+  if (!ex) return none(len, MG_LUA_GONE);
+  const struct mg_attribute *attribute = ex->attributes;
+  while (attribute && nth--) attribute = attribute->next;
+  return attribute ? give(attribute->name, len) : none(len, 0);
+}
+
 const char *mg_exchange_attribute(struct mg_exchange *handle, const char *name, size_t name_len, int *len)
 {
   struct mg_exchange *ex = find(handle);

@@ -1,5 +1,7 @@
-/* api_meter.c - the mark between two filters of a chain: whose time begins now, and whether there is an answer already.
- * Owns: nothing.   May call: exchange, meter.   Never: call Lua (an FFI call must not come back).   Thread: the loop's. */
+/* api_meter.c - the mark between two filters of a chain: whose time begins now, and whether there is an answer
+ * already.
+ * Owns: nothing.   May call: exchange, meter.   Never: call Lua (an FFI call must not come back).   Thread: the
+ * loop's. */
 #include "api_private.h"
 
 int mg_filter_next(const void *handle, unsigned index)

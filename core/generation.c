@@ -137,19 +137,9 @@ static int reference(lua_State *L, const char *name)
   return 0;
 }
 
-/* Calls require("moongate.compile").load(bundle, generation) and keeps the functions it returns. */
-static int load(lua_State *L)
+/* Keeps the functions in the table at the top. */
+static void keep(lua_State *L, struct mg_generation *generation)
 {
-  struct mg_generation *generation = lua_touserdata(L, 1);
-  struct mg_str *bundle = lua_touserdata(L, 2);
-  lua_settop(L, 0);
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "moongate.compile");
-  lua_call(L, 1, 1);
-  lua_getfield(L, -1, "load");
-  lua_pushlstring(L, bundle->ptr, bundle->len);
-  lua_pushlightuserdata(L, generation);
-  lua_call(L, 2, 1);
   luaL_checktype(L, -1, LUA_TTABLE);
   generation->opaque_ref = reference(L, "opaque");
   generation->stop_ref = reference(L, "stop");
@@ -168,6 +158,22 @@ static int load(lua_State *L)
     plan->own_log_ref = reference(L, "own_log");
     lua_pop(L, 1);
   }
+}
+
+/* Calls require("moongate.compile").load(bundle, generation) and keeps the functions it returns. */
+static int load(lua_State *L)
+{
+  struct mg_generation *generation = lua_touserdata(L, 1);
+  struct mg_str *bundle = lua_touserdata(L, 2);
+  lua_settop(L, 0);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "moongate.compile");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "load");
+  lua_pushlstring(L, bundle->ptr, bundle->len);
+  lua_pushlightuserdata(L, generation);
+  lua_call(L, 2, 1);
+  keep(L, generation);
   return 0;
 }
 
@@ -233,6 +239,26 @@ struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number,
   } else {
     lua_gc(L, LUA_GCCOLLECT, 0);
   }
+  return generation;
+}
+
+struct mg_generation *mg_generation_borrow(lua_State *L, int build, struct mg_str bundle, uint64_t number, struct mg_buf *error)
+{
+  struct mg_generation *generation = mg_calloc(1, sizeof *generation);
+  generation->number = number;
+  generation->script.L = L;
+  generation->script.borrowed = true;
+  lua_pushvalue(L, build);
+  lua_pushlightuserdata(L, generation);
+  if (lua_pcall(L, 1, 1, 0)) {
+    const char *message = lua_tostring(L, -1);
+    mg_buf_printf(error, "%s", message ? message : "(error value is not text)");
+    mg_generation_free(&generation);
+  } else {
+    keep(L, generation);
+    if (!name_plans(generation, bundle, error)) mg_generation_free(&generation);
+  }
+  lua_pop(L, 1);
   return generation;
 }
 

@@ -61,6 +61,10 @@ struct mg_generation {
   struct mg_generation *next; /* the gateway's older ones */
 };
 
+/** Builds a generation in a state that it does not own: the function at index build gets it as light userdata and returns what
+ * compile.load does. For the test kit. NULL with a message in error. */
+struct mg_generation *mg_generation_borrow(lua_State *L, int build, struct mg_str bundle, uint64_t number, struct mg_buf *error);
+
 /** Puts its calls under watch and turns its JIT compiler on, that of the one before off: from the loop's thread. */
 void mg_generation_start(struct mg_generation *generation, struct mg_watchdog *watchdog);
 /** Runs the filters' stop functions. */

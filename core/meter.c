@@ -1,5 +1,6 @@
 /* meter.c - tables of meters, and their sums.
- * Owns: nothing.   May call: mem, libc.   Never: lock, allocate, forget a meter.   Thread: one writer per table; any reader. */
+ * Owns: nothing.   May call: mem, libc.   Never: lock, allocate, forget a meter.   Thread: one writer per table; any
+ * reader. */
 #include "meter.h"
 
 #include <stdio.h>
@@ -39,7 +40,7 @@ void mg_meters_tick(struct mg_meters *meters)
   atomic_store_explicit(&meters->ns_last, ns, memory_order_relaxed);
 }
 
-/* --- finding -------------------------------------------------------------------------------------------------------- */
+/* --- finding ---------------------------------------------------------------------------------- */
 
 static void cut(char out[MG_METER_NAME_SIZE], struct mg_str name)
 {
@@ -88,7 +89,7 @@ struct mg_meter *mg_meters_get(struct mg_meters *meters, struct mg_str route, st
   return meter;
 }
 
-/* --- adding up ------------------------------------------------------------------------------------------------------ */
+/* --- adding up -------------------------------------------------------------------------------- */
 
 static uint64_t read(const _Atomic uint64_t *counter)
 {

@@ -1,8 +1,9 @@
 /* meter.h - what each filter of each route costs: calls, errors, kills, busy time. Always on.
  *
- * A table per worker in shared memory. Its worker is the only writer, with plain relaxed stores; the master reads. A meter is
- * found by route and filter, so it goes on counting across reloads and a worker's death. Busy time is counted in ticks of a
- * clock that is cheap to read, and turned into seconds by comparing two readings of both clocks.
+ * A table per worker in shared memory. Its worker is the only writer, with plain relaxed stores; the master reads. A
+ * meter is found by route and filter, so it goes on counting across reloads and a worker's death. Busy time is
+ * counted in ticks of a clock that is cheap to read, and turned into seconds by comparing two readings of both
+ * clocks.
  * Thread: one writer; any reader. */
 #pragma once
 
@@ -26,7 +27,7 @@ struct mg_meter {
 
 struct mg_meters {
   _Atomic uint64_t ticks_first, ns_first, ticks_last, ns_last;
-  bool tsc; /* ticks are the processor's time stamps, else nanoseconds */
+  bool tsc;                           /* ticks are the processor's time stamps, else nanoseconds */
   struct mg_meter all[MG_METERS_MAX]; /* hashed; the last takes what finds no place, as "*" */
 };
 

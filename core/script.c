@@ -285,7 +285,9 @@ void mg_script_drop(struct mg_script *script, struct mg_coroutine *waiting)
 
 void mg_script_close(struct mg_script *script)
 {
-  if (script->L) {
+  if (script->L && script->borrowed) {
+    for (unsigned i = 0; i < script->idle_count; i++) luaL_unref(script->L, LUA_REGISTRYINDEX, script->refs[i]);
+  } else if (script->L) {
     if (script->watchdog) mg_watchdog_forget(script->watchdog, script->L);
     mg_script_memory_leave(&script->memory, script->L);
     lua_close(script->L);

@@ -23,6 +23,7 @@ struct mg_script {
   struct mg_watchdog *watchdog; /* that limits its calls; NULL for none */
   unsigned kills;               /* how often the last call, or a filter in it, was ended for its length */
   struct mg_script_memory memory;
+  bool borrowed; /* the state outlives this */
 };
 
 /** A call that has yielded. */

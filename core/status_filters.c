@@ -4,7 +4,8 @@
 #include "meter.h"
 #include "status.h"
 
-static void sum(const struct mg_status *status, void (*each)(void *context, const struct mg_meter_sum *sum), void *context)
+static void sum(const struct mg_status *status, void (*each)(void *context, const struct mg_meter_sum *sum),
+                void *context)
 {
   struct mg_meters *tables[MG_WORKERS_MAX];
   unsigned count = mg_workers_count(status->workers);
@@ -14,8 +15,8 @@ static void sum(const struct mg_status *status, void (*each)(void *context, cons
 
 static void text_filter(void *context, const struct mg_meter_sum *filter)
 {
-  mg_buf_printf(context, "filter       %s of route %s: %llu calls, %llu errors, %llu kills, busy %.3f ms\n", filter->filter,
-                filter->route, (unsigned long long)filter->calls, (unsigned long long)filter->errors,
+  mg_buf_printf(context, "filter       %s of route %s: %llu calls, %llu errors, %llu kills, busy %.3f ms\n",
+                filter->filter, filter->route, (unsigned long long)filter->calls, (unsigned long long)filter->errors,
                 (unsigned long long)filter->kills, filter->busy_s * 1e3);
 }
 

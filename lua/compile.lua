@@ -142,8 +142,8 @@ local function chain_source(chain, first, last, phase)
   local names, lines = {}, {}
   for i = first, last do
     names[#names + 1] = ("f%d, c%d, s%d"):format(i, i, i)
-    local mark = phase.ends and "  if C.mg_filter_next(handle, %d) ~= 0 then return true end" or "  C.mg_filter_next(handle, %d)"
-    lines[#lines + 1] = mark:format(chain[i].meter)
+    local turn = ("C.mg_filter_next(handle, %d)"):format(chain[i].meter)
+    lines[#lines + 1] = phase.ends and ("  if %s ~= 0 then return true end"):format(turn) or "  " .. turn
     lines[#lines + 1] = ("  f%d(handle, c%d, s%d)"):format(i, i, i)
     if chain[i].mark and phase.name == "request" then lines[#lines + 1] = "  C.mg_request_mark(handle)" end
   end
@@ -248,12 +248,9 @@ end
 local function metering(generation, route)
   local numbers = {}
   return function(entry, position)
-    local number = numbers[entry]
-    if not number then
-      number = generation and C.mg_generation_meter(generation, route, position, entry.name, #entry.name) or 0
-      numbers[entry] = number
-    end
-    return number
+    numbers[entry] = numbers[entry]
+      or generation and C.mg_generation_meter(generation, route, position, entry.name, #entry.name) or 0
+    return numbers[entry]
   end
 end
 
@@ -464,9 +461,15 @@ function compile.load(text, pointer)
   local bundle = require "moongate.bundle"
   local parts = assert(bundle.parse(text))
   local generation = ffi.cast("struct mg_generation *", pointer)
-  local config, host = parts.config, compile.host(generation, parts.config)
+  return compile.assemble(parts, generation, compile.host(generation, parts.config))
+end
+
+
+--- The same with a bundle that was taken apart, and what its filters shall reach.
+function compile.assemble(parts, generation, host)
+  local config = parts.config
   require("moongate.sandbox").seal(host)
-  local loader = bundle.loader(parts, host)
+  local loader = require("moongate.bundle").loader(parts, host)
   local functions = assert(loader:route_functions(config))
   C.mg_generation_routes(generation, build_routes(config, loader))
   local chains, started = build_chains(config, loader, generation)

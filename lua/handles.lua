@@ -249,6 +249,23 @@ response.attribute = get_attribute
 exchange.attribute = get_attribute
 
 
+--- All notes: name → value.
+-- @phases log
+function exchange:attributes()
+  local notes, nth = {}, 0
+  while true do
+    local name = C.mg_exchange_attribute_name(self, nth, length)
+    if name == nil then
+      if length[0] < 0 then fail(length[0], "attributes") end
+      return notes
+    end
+    name = to_string(name, length[0])
+    notes[name] = notes[name] or get_attribute(self, name)
+    nth = nth + 1
+  end
+end
+
+
 --- The first value of one of the answer's headers, as earlier response filters have left it, or nil.
 -- @phases response, log
 function response:header(name)

@@ -118,6 +118,7 @@ const char *mg_exchange_route(struct mg_exchange *exchange, int *len);
 const char *mg_exchange_error(struct mg_exchange *exchange, int *len);
 double mg_exchange_number(struct mg_exchange *exchange, int which);
 int mg_exchange_set_attribute(struct mg_exchange *exchange, const char *name, size_t name_len, const char *value, size_t value_len);
+const char *mg_exchange_attribute_name(struct mg_exchange *exchange, unsigned nth, int *len);
 const char *mg_exchange_attribute(struct mg_exchange *exchange, const char *name, size_t name_len, int *len);
 void mg_script_log(int level, const char *text, size_t len);
 void mg_script_filter_failed(struct mg_exchange *exchange, const char *message, size_t len);
