@@ -162,6 +162,32 @@ describe("BasicAuth", function()
     assert.equal(200, gw:get("/guarded", as("ann", "secret")).status)
   end)
 
+  it("finishes what it hashes when told to stop, and ends when told twice", function()
+    for times = 1, 2 do
+      local gw = guarded({ ann = "slow" })
+      local clients = {}
+      for i = 1, 6 do
+        clients[i] = gw:connect()
+        clients[i]:send("GET /guarded HTTP/1.1\r\nHost: a\r\n" .. as("ann", "slow") .. "\r\n")
+      end
+      h.sleep(0.05)
+      gw.may_end = true
+      gw.child:signal(h.process.TERM)
+      if times == 1 then
+        for _, client in ipairs(clients) do
+          local answer = client:response()
+          assert.truthy(({ [200] = true, [503] = true })[answer.status])
+        end
+        assert.equal(0, h.eventually(function() return gw.child:poll() end, 10, "the drain to end"))
+      else
+        h.sleep(0.02)
+        gw.child:signal(h.process.TERM)
+        h.eventually(function() return gw.child:poll() end, 5, "the second signal to end it")
+      end
+      assert.is_nil(gw:log():find("Sanitizer", 1, true))
+    end
+  end)
+
   it("refuses options that are wrong, with their place and without their secrets", function()
     local good = "ann:" .. HASHES.secret
     for users, why in pairs {
