@@ -8,6 +8,8 @@ filter.schema = {
   trust_incoming = { type = "boolean", default = false, description = "keep a value that the client sent" },
 }
 
+filter.examples = { { conf = { trust_incoming = true } } }
+
 
 function filter.request(req, conf)
   if conf.trust_incoming and req:has(HEADER) then return end

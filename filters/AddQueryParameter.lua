@@ -6,6 +6,8 @@ filter.schema = {
   value = { type = "string", required = true, description = "its value, plain; the gateway encodes it" },
 }
 
+filter.examples = { { conf = { name = "source", value = "gateway" } } }
+
 
 function filter.request(req, conf)
   req:add_query(conf.name, conf.value)

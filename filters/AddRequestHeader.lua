@@ -6,6 +6,8 @@ filter.schema = {
   value = { type = "header_value", required = true, description = "value of the new line" },
 }
 
+filter.examples = { { conf = { name = "X-Served-For", value = "shop" } } }
+
 
 function filter.request(req, conf)
   req:add_header(conf.name, conf.value)

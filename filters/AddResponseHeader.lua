@@ -6,6 +6,8 @@ filter.schema = {
   value = { type = "header_value", required = true, description = "value of the new line" },
 }
 
+filter.examples = { { conf = { name = "Vary", value = "Accept" } } }
+
 
 function filter.response(res, conf)
   res:add_header(conf.name, conf.value)

@@ -12,6 +12,15 @@ filter.schema = {
   },
 }
 
+filter.answers = {
+  [401] = "who asks is not one of the users, or has another password",
+  [503] = "too many passwords are being checked",
+}
+filter.examples = { { conf = {
+  users = { "ada:$2y$05$ORmD6YhJEd8PVBHhTsKtpeaTyMn5mexXbpc4Asq/Hts3/X1DaZDSW" },
+  realm = "Back office",
+} } }
+
 local CACHE_ENTRIES_MAX = 1024
 local CACHE_IDLE_SECONDS = 15 * 60
 local TEXT = { ["content-type"] = "text/plain; charset=utf-8" }

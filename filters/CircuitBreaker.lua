@@ -10,6 +10,9 @@ filter.schema = {
   },
 }
 
+filter.answers = { [503] = "the circuit is open" }
+filter.examples = { { conf = { failure_threshold = 5, cooldown_period = "30s" } } }
+
 
 function filter.init(conf)
   return moongate.breaker { failures = conf.failure_threshold, cooldown = conf.cooldown_period }

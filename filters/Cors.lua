@@ -16,6 +16,13 @@ filter.schema = {
   allow_credentials = { type = "boolean", default = false, description = "whether cookies may come along" },
 }
 
+filter.answers = { [204] = "to a preflight" }
+filter.examples = { { conf = {
+  allowed_origins = { "https://app.example" },
+  allowed_methods = { "GET", "POST" },
+  max_age = "30m",
+} } }
+
 local MILLISECONDS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000, [""] = 1000 }
 
 

@@ -8,6 +8,8 @@ filter.schema = {
   password = { type = "string", pattern = "^%C*$", required = true, secret = true, description = "the password" },
 }
 
+filter.examples = { { conf = { username = "gateway", password = "${UPSTREAM_PASSWORD}" } } }
+
 local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 

@@ -28,6 +28,14 @@ filter.schema = {
   },
 }
 
+filter.answers = { [429] = "no token is left" }
+filter.examples = { { conf = {
+  capacity = 20,
+  refill_tokens = 10,
+  refill_period = "1s",
+  key = { header = "X-Api-Key" },
+} } }
+
 
 --- The kind and name of the key. An attribute `rate_limit_key` goes before either.
 local function read_key(key)

@@ -1,6 +1,8 @@
 --- RemoveCacheHeaders: makes the upstream answer in full: no conditions of the client's, and no answer from a cache.
 local filter = { api = 1, version = "1.0.0", schema = {} }
 
+filter.examples = { { conf = {} } }
+
 
 function filter.request(req)
   req:remove_header("If-Modified-Since")

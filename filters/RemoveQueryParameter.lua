@@ -5,6 +5,8 @@ filter.schema = {
   name = { type = "string", min = 1, required = true, description = "name of the parameter, plain" },
 }
 
+filter.examples = { { conf = { name = "utm_source" } } }
+
 
 function filter.request(req, conf)
   req:remove_query(conf.name)

@@ -5,6 +5,8 @@ filter.schema = {
   name = { type = "string", pattern = "^[^%s%c;=,]+$", required = true, description = "name of the cookie" },
 }
 
+filter.examples = { { conf = { name = "tracking" } } }
+
 
 function filter.request(req, conf)
   req:remove_cookie(conf.name)

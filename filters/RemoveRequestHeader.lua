@@ -5,6 +5,8 @@ filter.schema = {
   name = { type = "header_name", required = true, description = "name of the header" },
 }
 
+filter.examples = { { conf = { name = "X-Debug" } } }
+
 
 function filter.request(req, conf)
   req:remove_header(conf.name)

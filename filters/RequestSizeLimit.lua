@@ -7,6 +7,9 @@ filter.schema = {
   max_size = { type = "size", min = 1, required = true, description = "bytes that a body may have" },
 }
 
+filter.answers = { [413] = "the body is larger" }
+filter.examples = { { conf = { max_size = "1mb" } } }
+
 local PLAIN = { ["content-type"] = "text/plain; charset=utf-8" }
 
 

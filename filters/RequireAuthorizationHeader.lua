@@ -2,6 +2,9 @@
 -- What follows is not looked at: that is for the upstream to check.
 local filter = { api = 1, version = "1.0.0", schema = {} }
 
+filter.answers = { [401] = "there is no such Authorization" }
+filter.examples = { { conf = {} } }
+
 local PLAIN = { ["content-type"] = "text/plain; charset=utf-8" }
 
 

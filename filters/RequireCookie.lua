@@ -8,6 +8,9 @@ filter.schema = {
   },
 }
 
+filter.answers = { reject_status_code = "there is no such cookie" }
+filter.examples = { { conf = { name = "session", reject_status_code = 401 } } }
+
 local PLAIN = { ["content-type"] = "text/plain; charset=utf-8" }
 
 

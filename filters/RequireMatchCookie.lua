@@ -9,6 +9,9 @@ filter.schema = {
   },
 }
 
+filter.answers = { reject_status_code = "there is no such cookie, or one that does not match" }
+filter.examples = { { conf = { name = "session", regexp = "[0-9a-f]{32}" } } }
+
 local PLAIN = { ["content-type"] = "text/plain; charset=utf-8" }
 
 

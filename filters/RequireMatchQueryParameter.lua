@@ -9,6 +9,9 @@ filter.schema = {
   },
 }
 
+filter.answers = { reject_status_code = "there is no such parameter, or one that does not match" }
+filter.examples = { { conf = { name = "page", regexp = "[0-9]+" } } }
+
 local PLAIN = { ["content-type"] = "text/plain; charset=utf-8" }
 
 

@@ -9,6 +9,9 @@ filter.schema = {
   },
 }
 
+filter.answers = { reject_status_code = "there is no such header, or one that does not match" }
+filter.examples = { { conf = { name = "X-Tenant", regexp = "acme|initech" } } }
+
 local PLAIN = { ["content-type"] = "text/plain; charset=utf-8" }
 
 

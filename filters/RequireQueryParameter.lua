@@ -8,6 +8,9 @@ filter.schema = {
   },
 }
 
+filter.answers = { reject_status_code = "there is no such parameter" }
+filter.examples = { { conf = { name = "page" } } }
+
 local PLAIN = { ["content-type"] = "text/plain; charset=utf-8" }
 
 

@@ -8,6 +8,9 @@ filter.schema = {
   },
 }
 
+filter.answers = { reject_status_code = "there is no such header" }
+filter.examples = { { conf = { name = "X-Api-Key", reject_status_code = 401 } } }
+
 local PLAIN = { ["content-type"] = "text/plain; charset=utf-8" }
 
 

@@ -9,6 +9,9 @@ filter.schema = {
   },
 }
 
+filter.answers = { status = "always" }
+filter.examples = { { conf = { status = 200, body = "ok\n" } } }
+
 
 function filter.init(conf)
   return { ["content-type"] = conf.content_type }

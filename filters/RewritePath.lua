@@ -11,6 +11,9 @@ filter.schema = {
   },
 }
 
+filter.answers = { [400] = "the new path could be read in more than one way" }
+filter.examples = { { conf = { regexp = "^/v1/(.*)$", replacement = "/api/$$1" } } }
+
 
 function filter.init(conf)
   local regex = assert(moongate.regex(conf.regexp))

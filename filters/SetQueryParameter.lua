@@ -6,6 +6,8 @@ filter.schema = {
   value = { type = "string", required = true, description = "its only value, plain; the gateway encodes it" },
 }
 
+filter.examples = { { conf = { name = "page_size", value = "50" } } }
+
 
 function filter.request(req, conf)
   req:set_query(conf.name, conf.value)

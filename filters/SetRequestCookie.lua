@@ -8,6 +8,8 @@ filter.schema = {
   },
 }
 
+filter.examples = { { conf = { name = "region", value = "eu" } } }
+
 
 function filter.request(req, conf)
   req:set_cookie(conf.name, conf.value)

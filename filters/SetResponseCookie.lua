@@ -16,6 +16,8 @@ filter.schema = {
   },
 }
 
+filter.examples = { { conf = { name = "seen", value = "1", max_age = "1h", same_site = "Strict" } } }
+
 local SAME_SITE = { strict = "Strict", lax = "Lax", none = "None" }
 
 

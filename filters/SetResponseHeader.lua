@@ -6,6 +6,8 @@ filter.schema = {
   value = { type = "header_value", required = true, description = "its only value" },
 }
 
+filter.examples = { { conf = { name = "Cache-Control", value = "no-store" } } }
+
 
 function filter.response(res, conf)
   res:set_header(conf.name, conf.value)

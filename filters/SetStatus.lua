@@ -5,6 +5,8 @@ filter.schema = {
   status = { type = "integer", min = 200, max = 599, required = true, description = "the new status" },
 }
 
+filter.examples = { { conf = { status = 202 } } }
+
 
 function filter.response(res, conf)
   res:set_status(conf.status)

@@ -7,6 +7,8 @@ filter.schema = {
   interval = { type = "duration", min = 1, default = "1s", description = "has no effect" },
 }
 
+filter.examples = { { conf = {} } }
+
 
 function filter.init()
 end

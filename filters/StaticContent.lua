@@ -14,6 +14,17 @@ filter.schema = {
   },
 }
 
+filter.answers = {
+  [302] = "a directory is asked for without its last slash",
+  [304] = "the client has the file already",
+  [403] = "a name that is not to be served",
+  [404] = "there is no such file",
+  [405] = "neither GET nor HEAD",
+  [416] = "no part of the file is meant",
+  [503] = "the file cannot be read now",
+}
+filter.examples = { { conf = { base_directory = "/var/www/shop" } } }
+
 local WELCOME = { "index.html", "index.htm", "default.html", "default.htm" }
 
 local TYPES = {

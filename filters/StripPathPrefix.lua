@@ -6,6 +6,8 @@ filter.schema = {
   parts = { type = "integer", min = 1, required = true, description = "how many segments to drop" },
 }
 
+filter.examples = { { conf = { parts = 1 } } }
+
 
 --- Where the path begins that is left of `path` without its first `parts` segments, or nil when nothing is left.
 local function rest_of(path, parts)

@@ -12,6 +12,9 @@ filter.schema = {
   status = { type = "integer", min = 300, max = 399, default = 302, description = "status of the redirect" },
 }
 
+filter.answers = { status = "the path matches", [400] = "the result would lead elsewhere" }
+filter.examples = { { conf = { source = "^/old/(.*)$", target = "/new/$$1", status = 301 } } }
+
 local PLAIN = { ["content-type"] = "text/plain; charset=utf-8" }
 local SCHEME = "^%a[%w+.%-]*:"
 

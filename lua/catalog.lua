@@ -226,7 +226,9 @@ end
 local function markdown_lines(add, filter)
   add("### %s\n\n%s\n", filter.name, (filter.text:gsub("[<>]", "\\%0")))
   add("Functions: `%s`.", table.concat(functions_of(filter), "`, `"))
-  for _, answer in ipairs(answers_of(filter)) do add("Answers %s: %s.", answer[1], answer[2]) end
+  for _, answer in ipairs(answers_of(filter)) do
+    add(tonumber(answer[1]) and "Answers %s: %s." or "Answers with `%s`: %s.", answer[1], answer[2])
+  end
   add("")
   local options = options_of(filter.module.schema)
   if #options > 0 then add("| option | takes | | |\n|---|---|---|---|") end

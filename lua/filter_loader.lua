@@ -5,6 +5,7 @@
 -- May call: sandbox, schema.   Never: read files itself: all bytes come through options.read, which records them in
 -- the builder and knows nothing but the bundle in a worker.
 
+local examples = require "moongate.examples"
 local sandbox = require "moongate.sandbox"
 local schema = require "moongate.schema"
 local suggest = require "moongate.suggest"
@@ -296,8 +297,12 @@ end
 
 
 local function check_schema(module, place, add)
-  if type(module.schema) ~= "table" then return end
-  schema.check_author(module.schema, function(path, message) add(("%s: %s: %s"):format(place, path, message)) end)
+  local wrong = module.schema ~= nil and type(module.schema) ~= "table"
+  schema.check_author(wrong and {} or module.schema or {}, function(path, message)
+    wrong = true
+    add(("%s: %s: %s"):format(place, path, message))
+  end)
+  if not wrong then examples.check(module, function(message) add(("%s: %s"):format(place, message)) end) end
 end
 
 

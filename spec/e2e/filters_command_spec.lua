@@ -73,6 +73,25 @@ in YAML
 ]], run.out)
   end)
 
+  it("prints the reference that filters/README.md ends with", function()
+    local run = helper.moongate { "filters", "--markdown" }
+    assert.equal("", run.err)
+    local file = assert(io.open("filters/README.md"))
+    local written = file:read("*a"):match("\n(### .*)$")
+    file:close()
+    assert.equal(run.out, written, "not as `moongate filters --markdown` prints it: put its output there")
+  end)
+
+  it("refuses a filter whose own example it would refuse", function()
+    helper.write(folder .. "/filters/greet.lua", (GREET:gsub('text = "hello: all"', "txt = 1")))
+    local run = filters("greet")
+    assert.equal(1, run.code)
+    assert.truthy(run.err:find("filters/greet.lua: examples[1].conf: unknown option txt (did you mean text?)", 1, true),
+      run.err)
+    helper.write(folder .. "/filters/greet.lua", (GREET:gsub("%[200%]", "teapot")))
+    assert.truthy(filters("greet").err:find("answers: teapot is neither a status nor an option", 1, true))
+  end)
+
   it("finds those of a LuaRocks tree", function()
     os.execute(("mkdir -p '%s/tree/moongate/filters'"):format(folder))
     helper.write(folder .. "/tree/moongate/filters/distant.lua", "return { api = 1, request = function() end }\n")
