@@ -17,7 +17,8 @@ static struct mg_str header_of(const struct mg_exchange *ex, struct mg_str name)
 
 static struct mg_str client_of(const struct mg_exchange *ex)
 {
-  const struct mg_address *address = ex->client_address.text_len || !ex->client ? &ex->client_address : &ex->client->peer;
+  const struct mg_address *address =
+      ex->client_address.text_len || !ex->client ? &ex->client_address : &ex->client->peer;
   return mg_str(address->text, address->text_len);
 }
 
@@ -60,7 +61,8 @@ static void combined(struct mg_buf *out, const struct mg_exchange *ex)
   } else {
     mg_buf_append(out, "-", 1);
   }
-  mg_buf_printf(out, "\" %u %llu \"", ex->head_sent ? ex->response.status : 499u, (unsigned long long)ex->response_bytes);
+  mg_buf_printf(out, "\" %u %llu \"", ex->head_sent ? ex->response.status : 499u,
+                (unsigned long long)ex->response_bytes);
   escaped(out, header_of(ex, MG_STR("referer")));
   mg_buf_append(out, "\" \"", 3);
   escaped(out, header_of(ex, MG_STR("user-agent")));
@@ -84,7 +86,8 @@ static void member(struct mg_buf *out, const char *name, struct mg_str text)
 
 static void json(struct mg_buf *out, struct mg_exchange *ex)
 {
-  static const char *const sources[] = {[MG_FROM_UPSTREAM] = "upstream", [MG_FROM_FILTER] = "filter", [MG_FROM_GATEWAY] = "gateway"};
+  static const char *const sources[] = {
+      [MG_FROM_UPSTREAM] = "upstream", [MG_FROM_FILTER] = "filter", [MG_FROM_GATEWAY] = "gateway"};
   char when[32];
   unsigned ms;
   struct tm utc = time_of(ex, &ms);

@@ -101,7 +101,8 @@ static void start_writing(struct mg_access_log *log)
     log->gathered = empty;
   }
   if (log->dropped) {
-    mg_log(MG_LOG_WARN, "access log: %llu lines were dropped, it is written too slowly", (unsigned long long)log->dropped);
+    mg_log(MG_LOG_WARN, "access log: %llu lines were dropped, it is written too slowly",
+           (unsigned long long)log->dropped);
     log->dropped = 0;
   }
   uv_buf_t buf = uv_buf_init(log->going.ptr + log->gone, (unsigned)(log->going.len - log->gone));
@@ -125,11 +126,8 @@ struct mg_access_log *mg_access_log_open(uv_loop_t *loop, const struct mg_settin
     return NULL;
   }
   struct mg_access_log *log = mg_calloc(1, sizeof *log);
-  *log = (struct mg_access_log){.loop = loop,
-                                .format = json ? MG_ACCESS_JSON : MG_ACCESS_COMBINED,
-                                .path = path,
-                                .fd = fd,
-                                .timer_open = true};
+  *log = (struct mg_access_log){
+      .loop = loop, .format = json ? MG_ACCESS_JSON : MG_ACCESS_COMBINED, .path = path, .fd = fd, .timer_open = true};
   uv_timer_init(loop, &log->timer);
   log->timer.data = log;
   return log;

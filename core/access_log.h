@@ -1,8 +1,8 @@
 /* access_log.h - one line per finished request, for people and their tools: no journal, nothing to set up.
  *
- * Lines are gathered and written by a helper thread, so that a slow disk or reader never holds a request up; what does not
- * fit while it is slow is dropped and counted in the log. The lines of the last
- * tenth of a second are lost with a process that is killed.
+ * Lines are gathered and written by a helper thread, so that a slow disk or reader never holds a request up; what does
+ * not fit while it is slow is dropped and counted in the log. The lines of the last tenth of a second are lost with a
+ * process that is killed.
  * Thread: the loop thread. */
 #pragma once
 
@@ -14,8 +14,8 @@
 struct mg_access_log;
 struct mg_exchange;
 
-/** Opens what settings say, once per worker: NULL when there is to be none, or (said in the log) when the file cannot be
- * opened. Without a file, lines go to standard_out (borrowed). */
+/** Opens what settings say, once per worker: NULL when there is to be none, or (said in the log) when the file cannot
+ * be opened. Without a file, lines go to standard_out (borrowed). */
 struct mg_access_log *mg_access_log_open(uv_loop_t *loop, const struct mg_settings *settings, int standard_out);
 
 /** Adds a line about ex, which has ended. access_line.c writes its text. */

@@ -52,8 +52,8 @@ static void judge_workers(struct mg_condition *condition, const struct mg_status
   for (unsigned i = 0; i < count; i++) {
     struct mg_worker_facts facts = mg_workers_facts(status->workers, i);
     if (facts.keeps_dying)
-      add(condition, level, "workers", MG_STR(""), "worker %u keeps dying (%u times since the start)%s", i, facts.deaths,
-          facts.pid ? "" : "; its replacement is held back");
+      add(condition, level, "workers", MG_STR(""), "worker %u keeps dying (%u times since the start)%s", i,
+          facts.deaths, facts.pid ? "" : "; its replacement is held back");
     else if (!facts.generation)
       add(condition, level, "workers", MG_STR(""), "worker %u %s", i,
           facts.pid ? "has no configuration yet" : "is not running");
@@ -82,8 +82,9 @@ static void judge_upstreams(struct mg_condition *condition, const struct mg_stat
   for (unsigned at = 0; mg_condition_next_upstream(status, &at, &run);) {
     if (!run.down) continue;
     const struct mg_health_view *worst = &run.worst;
-    add(condition, run.level, "upstream", status->inventory->routes[run.route], "%u of %u targets down: %s %s%s", run.down,
-        run.total, worst->key, worst->overridden ? "is set down" : worst->why, run.down > 1 ? ", and others" : "");
+    add(condition, run.level, "upstream", status->inventory->routes[run.route], "%u of %u targets down: %s %s%s",
+        run.down, run.total, worst->key, worst->overridden ? "is set down" : worst->why,
+        run.down > 1 ? ", and others" : "");
   }
 }
 

@@ -18,7 +18,8 @@ void mg_base64(const unsigned char *bytes, size_t len, char *out)
 {
   for (size_t i = 0; i < len; i += 3) {
     unsigned left = len - i < 3 ? (unsigned)(len - i) : 3;
-    unsigned word = (unsigned)bytes[i] << 16 | (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) | (left > 2 ? bytes[i + 2] : 0);
+    unsigned word =
+        (unsigned)bytes[i] << 16 | (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) | (left > 2 ? bytes[i + 2] : 0);
     for (unsigned k = 0; k < 4; k++) *out++ = k <= left ? alphabet[word >> (18 - 6 * k) & 63] : '=';
   }
   *out = '\0';

@@ -173,7 +173,8 @@ static bool split_line(struct mg_str line, struct mg_str fields[FIELDS])
 static struct check *find_check(struct mg_health *health, struct mg_str line)
 {
   for (struct check *check = health->checks; check; check = check->next)
-    if (!check->closing && strlen(check->line) == line.len && memcmp(check->line, line.ptr, line.len) == 0) return check;
+    if (!check->closing && strlen(check->line) == line.len && memcmp(check->line, line.ptr, line.len) == 0)
+      return check;
   return NULL;
 }
 

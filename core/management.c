@@ -22,8 +22,8 @@ enum {
   LINGER_MS = 1000 /* so that a peer that is still sending sees the answer */
 };
 
-/* IDLE: nothing of a request is here. HEAD: a part. WORK: a reload is waited for. ANSWER: being written. LINGER: the last
- * answer is out, what still comes is dropped. */
+/* IDLE: nothing of a request is here. HEAD: a part. WORK: a reload is waited for. ANSWER: being written. LINGER: the
+ * last answer is out, what still comes is dropped. */
 enum client_state { CLIENT_IDLE, CLIENT_HEAD, CLIENT_WORK, CLIENT_ANSWER, CLIENT_LINGER, CLIENT_CLOSING };
 
 struct client {
@@ -123,12 +123,23 @@ static const char *reason_of(unsigned status)
   static const struct {
     unsigned status;
     const char *reason;
-  } reasons[] = {{200, "OK"},          {400, "Bad Request"},         {401, "Unauthorized"},
-                 {403, "Forbidden"},   {404, "Not Found"},           {405, "Method Not Allowed"},
-                 {408, "Request Timeout"}, {409, "Conflict"},        {411, "Length Required"},
-                 {413, "Content Too Large"}, {414, "URI Too Long"},  {417, "Expectation Failed"},
-                 {421, "Misdirected Request"}, {431, "Request Header Fields Too Large"},
-                 {501, "Not Implemented"}, {503, "Service Unavailable"}, {505, "HTTP Version Not Supported"}};
+  } reasons[] = {{200, "OK"},
+                 {400, "Bad Request"},
+                 {401, "Unauthorized"},
+                 {403, "Forbidden"},
+                 {404, "Not Found"},
+                 {405, "Method Not Allowed"},
+                 {408, "Request Timeout"},
+                 {409, "Conflict"},
+                 {411, "Length Required"},
+                 {413, "Content Too Large"},
+                 {414, "URI Too Long"},
+                 {417, "Expectation Failed"},
+                 {421, "Misdirected Request"},
+                 {431, "Request Header Fields Too Large"},
+                 {501, "Not Implemented"},
+                 {503, "Service Unavailable"},
+                 {505, "HTTP Version Not Supported"}};
   for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
     if (reasons[i].status == status) return reasons[i].reason;
   return "Error";
@@ -257,8 +268,7 @@ static void serve(struct client *client)
     return;
   }
   if (client->len < client->taken) return;
-  struct mg_page_answer page =
-      mg_pages_answer(&management->pages, &request, &client->peer, uv_now(client->tcp.loop));
+  struct mg_page_answer page = mg_pages_answer(&management->pages, &request, &client->peer, uv_now(client->tcp.loop));
   if (page.reload)
     start_reload(client);
   else

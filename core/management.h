@@ -1,7 +1,7 @@
 /* management.h - the management port: a small HTTP/1.1 server inside the master, for probes, Prometheus and people.
  *
- * Limited on every side (connections, head and body size, time), so that nothing that comes in here keeps the master from
- * its work, and nothing of it reaches the data path. Thread: the loop thread. */
+ * Limited on every side (connections, head and body size, time), so that nothing that comes in here keeps the master
+ * from its work, and nothing of it reaches the data path. Thread: the loop thread. */
 #pragma once
 
 #include <uv.h>
@@ -19,8 +19,8 @@ struct mg_management_events {
   void (*reload)(void *context, const struct mg_reload_asker *asker);
 };
 
-/** Serves on fd, a listening socket (taken, also on failure). Borrows loop and settings, copies events. NULL with a sentence
- * in error. */
+/** Serves on fd, a listening socket (taken, also on failure). Borrows loop and settings, copies events. NULL with a
+ * sentence in error. */
 struct mg_management *mg_management_open(uv_loop_t *loop, int fd, const struct mg_settings *settings,
                                          const struct mg_management_events *events, struct mg_buf *error);
 

@@ -41,11 +41,8 @@ static struct mg_page *new_page(void)
 
 static struct mg_page_answer with_page(unsigned status, const char *type, struct mg_page *page)
 {
-  return (struct mg_page_answer){.status = status,
-                                 .type = type,
-                                 .extra = "",
-                                 .body = mg_str(page->bytes.ptr, page->bytes.len),
-                                 .page = page};
+  return (struct mg_page_answer){
+      .status = status, .type = type, .extra = "", .body = mg_str(page->bytes.ptr, page->bytes.len), .page = page};
 }
 
 static struct mg_page_answer with_text(unsigned status, const char *type, const char *extra, struct mg_str body)
@@ -67,7 +64,8 @@ static struct mg_status status_now(const struct mg_pages *pages)
   return status;
 }
 
-static struct mg_page_answer kept_page(struct mg_pages *pages, enum mg_page_kind kind, const char *type, uint64_t now_ms)
+static struct mg_page_answer kept_page(struct mg_pages *pages, enum mg_page_kind kind, const char *type,
+                                       uint64_t now_ms)
 {
   struct mg_page **page = &pages->kept[kind];
   if (!*page || now_ms - pages->kept_ms[kind] >= PAGE_KEPT_MS) {
@@ -120,8 +118,8 @@ struct mg_page_answer mg_pages_reloaded(bool ok, struct mg_str text)
 
 /* --- who may ask --- */
 
-/* localhost, the address that we listen on, any IP literal, and what the settings name: a page of a stranger's whose name
- * was made to resolve to this machine is none of them. */
+/* localhost, the address that we listen on, any IP literal, and what the settings name: a page of a stranger's whose
+ * name was made to resolve to this machine is none of them. */
 static bool is_host_allowed(const struct mg_settings *settings, const struct mg_request_head *request)
 {
   struct mg_str host, port;
@@ -238,7 +236,8 @@ static void hash_source(struct mg_str page, const char *open, const char *close,
   snprintf(out, 64, "'sha256-%s'", text);
 }
 
-void mg_pages_open(struct mg_pages *pages, const struct mg_settings *settings, const struct mg_management_events *events)
+void mg_pages_open(struct mg_pages *pages, const struct mg_settings *settings,
+                   const struct mg_management_events *events)
 {
   char script[64], style[64];
   struct mg_str page = mg_embedded("core/dashboard.html");

@@ -24,11 +24,11 @@ struct mg_pages {
 
 struct mg_page_answer {
   unsigned status;
-  const char *type;   /* Content-Type */
-  const char *extra;  /* header lines of its own, each with CR LF; static */
-  struct mg_str body; /* inside page, or static */
+  const char *type;     /* Content-Type */
+  const char *extra;    /* header lines of its own, each with CR LF; static */
+  struct mg_str body;   /* inside page, or static */
   struct mg_page *page; /* NULL: body is static; else to be given back with mg_page_release */
-  bool reload;        /* not an answer yet: a reload is to be asked for */
+  bool reload;          /* not an answer yet: a reload is to be asked for */
 };
 
 /** Who asks, as far as it matters. */
@@ -36,7 +36,8 @@ struct mg_page_peer {
   bool loopback;
 };
 
-void mg_pages_open(struct mg_pages *pages, const struct mg_settings *settings, const struct mg_management_events *events);
+void mg_pages_open(struct mg_pages *pages, const struct mg_settings *settings,
+                   const struct mg_management_events *events);
 void mg_pages_close(struct mg_pages *pages);
 
 /** Decides everything: Host, credentials, method, path. now_ms is the loop's time. */

@@ -119,11 +119,11 @@ static void write_counter(const struct writer *writer, const char *field, uint64
 static void write_counters(const struct writer *writer)
 {
   unsigned count = mg_workers_count(writer->status->workers);
-#define X(field)                                                                                               \
-  {                                                                                                            \
-    uint64_t sum = 0;                                                                                          \
+#define X(field)                                                                                           \
+  {                                                                                                        \
+    uint64_t sum = 0;                                                                                      \
     for (unsigned i = 0; i < count; i++) sum += load(&mg_shm_worker(writer->status->shm, i)->count.field); \
-    write_counter(writer, #field, sum);                                                                        \
+    write_counter(writer, #field, sum);                                                                    \
   }
   MG_COUNTER_MAP(X)
 #undef X

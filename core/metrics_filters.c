@@ -1,5 +1,6 @@
 /* metrics_filters.c - the metrics of filters: how often they ran, failed, were ended, and how long they were busy.
- * Owns: nothing.   May call: mem, shm, meter, workers, metrics_out.   Never: change anything.   Thread: the loop thread. */
+ * Owns: nothing.   May call: mem, shm, meter, workers, metrics_out.   Never: change anything.
+ * Thread: the loop thread. */
 #include "meter.h"
 #include "metrics_out.h"
 

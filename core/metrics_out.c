@@ -1,4 +1,5 @@
-/* metrics_out.c - names, labels and numbers as text. A scrape of a thousand routes is 30,000 lines: no printf on their way.
+/* metrics_out.c - names, labels and numbers as text. A scrape of a thousand routes is 30,000 lines: no printf on their
+ * way.
  * Owns: nothing.   May call: mem.   Never: know a metric.   Thread: any. */
 #include "metrics_out.h"
 
@@ -38,7 +39,8 @@ static void sample_name(struct mg_buf *out, const struct mg_family *family, cons
   mg_buf_append(out, " ", 1);
 }
 
-void mg_sample(struct mg_buf *out, const struct mg_family *family, const char *suffix, struct mg_str labels, uint64_t value)
+void mg_sample(struct mg_buf *out, const struct mg_family *family, const char *suffix, struct mg_str labels,
+               uint64_t value)
 {
   sample_name(out, family, suffix, labels);
   number(out, value);

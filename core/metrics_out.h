@@ -16,9 +16,10 @@ struct mg_family {
 /** Appends the HELP and TYPE lines. */
 void mg_family_begin(struct mg_buf *out, enum mg_metrics_format format, const struct mg_family *family);
 
-/** Appends one sample; suffix ("", "_bucket") goes behind the name (a counter's _total by itself), labels are text as between
- * the braces, or empty. */
-void mg_sample(struct mg_buf *out, const struct mg_family *family, const char *suffix, struct mg_str labels, uint64_t value);
+/** Appends one sample; suffix ("", "_bucket") goes behind the name (a counter's _total by itself), labels are text as
+ * between the braces, or empty. */
+void mg_sample(struct mg_buf *out, const struct mg_family *family, const char *suffix, struct mg_str labels,
+               uint64_t value);
 void mg_sample_real(struct mg_buf *out, const struct mg_family *family, struct mg_str labels, double value);
 
 /** Appends `name="value"` with value escaped. */

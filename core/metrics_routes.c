@@ -35,8 +35,8 @@ static struct mg_str with_label(struct mg_buf *scratch, struct mg_str labels, co
   return text_of(scratch);
 }
 
-static void write_codes(struct mg_buf *out, const struct mg_family *family, struct mg_str labels, struct mg_buf *scratch,
-                        const uint64_t by_status[MG_STATUS_END])
+static void write_codes(struct mg_buf *out, const struct mg_family *family, struct mg_str labels,
+                        struct mg_buf *scratch, const uint64_t by_status[MG_STATUS_END])
 {
   char code[8];
   for (unsigned status = 0; status < MG_STATUS_END; status++) {
@@ -81,8 +81,7 @@ static void write_routes(const struct mg_status *status, enum mg_metrics_format 
 {
   struct mg_buf outs[FAMILIES] = {0}, scratch = {0};
   char ends[LE_COUNT][LE_SIZE];
-  for (unsigned i = 0; i < LE_COUNT; i++)
-    snprintf(ends[i], LE_SIZE, "%.6f", (double)(1u << (LE_FIRST_BITS + i)) / 1e6);
+  for (unsigned i = 0; i < LE_COUNT; i++) snprintf(ends[i], LE_SIZE, "%.6f", (double)(1u << (LE_FIRST_BITS + i)) / 1e6);
   for (unsigned i = 0; i < FAMILIES; i++) mg_family_begin(&outs[i], format, &families[i]);
   for (unsigned i = 0; i < status->inventory->route_count; i++) {
     struct mg_tally_sum sum;

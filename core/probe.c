@@ -160,7 +160,8 @@ static int start_connecting(struct mg_probe *probe, const struct sockaddr_storag
   probe->attempt = attempt;
   probe->tries_open++;
   if (local)
-    uv_pipe_connect(&attempt->connect, &attempt->as.pipe, ((const struct sockaddr_un *)address)->sun_path, on_connected);
+    uv_pipe_connect(&attempt->connect, &attempt->as.pipe, ((const struct sockaddr_un *)address)->sun_path,
+                    on_connected);
   else
     result = uv_tcp_connect(&attempt->connect, &attempt->as.tcp, (const struct sockaddr *)address, on_connected);
   return result;
@@ -200,9 +201,10 @@ void mg_probe_start(struct mg_probe *probe, const struct sockaddr_storage *addre
   probe->address_count = count;
   probe->address = 0;
   probe->request.len = 0;
-  mg_buf_printf(&probe->request,
-                "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: moongate-health\r\nAccept: */*\r\nConnection: close\r\n\r\n", path,
-                authority);
+  mg_buf_printf(
+      &probe->request,
+      "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: moongate-health\r\nAccept: */*\r\nConnection: close\r\n\r\n", path,
+      authority);
   probe->step = MG_PROBE_CONNECTING;
   try_next(probe, 0);
 }

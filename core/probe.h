@@ -29,7 +29,8 @@ struct mg_probe {
 };
 
 /** Makes probe ready; done is called once for each mg_probe_start, from the loop. */
-void mg_probe_init(struct mg_probe *probe, uv_loop_t *loop, void (*done)(void *context, const char *why), void *context);
+void mg_probe_init(struct mg_probe *probe, uv_loop_t *loop, void (*done)(void *context, const char *why),
+                   void *context);
 
 /** Sends GET path with authority as Host to the first of addresses that accepts (copied, as the texts are). */
 void mg_probe_start(struct mg_probe *probe, const struct sockaddr_storage *addresses, unsigned count,

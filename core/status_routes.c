@@ -1,4 +1,4 @@
-/* status_routes.c - the part of the JSON status that is about routes, filters and targets, and what is recorded of them.
+/* status_routes.c - the part of the JSON status that is about routes, filters and targets, and what is recorded.
  * Owns: nothing.   May call: mem, json, shm, meter, space, inventory, health, condition.   Never: change anything.
  * Thread: the loop thread. */
 #include "condition.h"

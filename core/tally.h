@@ -9,10 +9,10 @@
 #include <stdint.h>
 
 enum {
-  MG_TALLY_CODES = 32,      /* different statuses that one tally tells apart */
-  MG_TALLY_FIRST_BITS = 4,  /* the first bucket ends at 2^4 us */
-  MG_TALLY_LAST_BITS = 24,  /* the last but one at 2^24 us */
-  MG_TALLY_STEPS_BITS = 2,  /* 2^2 buckets for each power of two between them */
+  MG_TALLY_CODES = 32,     /* different statuses that one tally tells apart */
+  MG_TALLY_FIRST_BITS = 4, /* the first bucket ends at 2^4 us */
+  MG_TALLY_LAST_BITS = 24, /* the last but one at 2^24 us */
+  MG_TALLY_STEPS_BITS = 2, /* 2^2 buckets for each power of two between them */
   MG_TALLY_BUCKETS = ((MG_TALLY_LAST_BITS - MG_TALLY_FIRST_BITS) << MG_TALLY_STEPS_BITS) + 2,
   MG_STATUS_END = 600
 };
@@ -28,7 +28,7 @@ struct mg_tally {
   _Atomic uint64_t tunnels;             /* of them, those that have become tunnels are counted here alone */
   _Atomic uint64_t bytes_in;            /* bodies, from clients and to them */
   _Atomic uint64_t bytes_out;
-  _Atomic uint64_t duration_us; /* of all answered exchanges together */
+  _Atomic uint64_t duration_us;   /* of all answered exchanges together */
   struct mg_code_counts requests; /* as clients got them */
   struct mg_code_counts upstream; /* as upstreams gave them, before any filter */
   _Atomic uint64_t durations[MG_TALLY_BUCKETS];
