@@ -47,21 +47,16 @@ double mg_breaker_size(void)
   return sizeof(struct mg_breaker_cell);
 }
 
-/* The state of that name; memory of its own where no gateway runs, as for a filter under test. NULL when the master
- * has made none. */
-static void *state_of(const char *name, size_t size, void **own)
+/* The state of that name, or NULL when the master has made none. */
+static void *state_of(const char *name, size_t size)
 {
   struct mg_gateway *gateway = mg_api_gateway();
-  if (gateway) return mg_states_find(gateway->upstreams.shm, mg_str(name, STATE_NAME_BYTES), size);
-  size = (size + MG_CACHE_LINE - 1) / MG_CACHE_LINE * MG_CACHE_LINE;
-  *own = aligned_alloc(MG_CACHE_LINE, size);
-  MG_ASSERT(*own);
-  return memset(*own, 0, size);
+  return gateway ? mg_states_find(gateway->upstreams.shm, mg_str(name, STATE_NAME_BYTES), size) : NULL;
 }
 
-static void keep(struct mg_generation *generation, struct mg_guard *guard, enum mg_guard_kind kind, void *own)
+static void keep(struct mg_generation *generation, struct mg_guard *guard, enum mg_guard_kind kind)
 {
-  *guard = (struct mg_guard){.next = generation->guards, .kind = kind, .own = own};
+  *guard = (struct mg_guard){.next = generation->guards, .kind = kind};
   generation->guards = guard;
 }
 
@@ -69,13 +64,13 @@ struct mg_limiter *mg_generation_limiter(struct mg_generation *generation, const
                                          const struct mg_limiter_options *options)
 {
   struct mg_limiter_rules rules;
-  void *own = NULL, *table = read_rules(&rules, options) ? state_of(name, mg_limiter_bytes(&rules), &own) : NULL;
+  void *table = read_rules(&rules, options) ? state_of(name, mg_limiter_bytes(&rules)) : NULL;
   if (!table) return NULL;
   struct mg_limiter *limiter = mg_calloc(1, sizeof *limiter);
-  keep(generation, &limiter->guard, MG_GUARD_LIMITER, own);
+  keep(generation, &limiter->guard, MG_GUARD_LIMITER);
   limiter->rules = rules;
   limiter->table = table;
-  if (!own) memcpy(limiter->seed, mg_states_seed(mg_api_gateway()->upstreams.shm), sizeof limiter->seed);
+  memcpy(limiter->seed, mg_states_seed(mg_api_gateway()->upstreams.shm), sizeof limiter->seed);
   limiter->capacity = (uint64_t)options->capacity;
   limiter->ipv6_prefix = options->ipv6_prefix;
   return limiter;
@@ -84,10 +79,10 @@ struct mg_limiter *mg_generation_limiter(struct mg_generation *generation, const
 struct mg_breaker *mg_generation_breaker(struct mg_generation *generation, const char *name,
                                          const struct mg_breaker_options *options)
 {
-  void *own = NULL, *cell = state_of(name, sizeof(struct mg_breaker_cell), &own);
+  void *cell = state_of(name, sizeof(struct mg_breaker_cell));
   if (!cell) return NULL;
   struct mg_breaker *breaker = mg_calloc(1, sizeof *breaker);
-  keep(generation, &breaker->guard, MG_GUARD_BREAKER, own);
+  keep(generation, &breaker->guard, MG_GUARD_BREAKER);
   uint64_t cooldown_ms = (uint64_t)options->cooldown_ms;
   breaker->rules = (struct mg_breaker_rules){.failures_max = options->failures,
                                              .cooldown_ms = cooldown_ms,
@@ -101,7 +96,6 @@ void mg_guards_free(struct mg_guard **first)
   while (*first) {
     struct mg_guard *guard = *first;
     *first = guard->next;
-    free(guard->own);
     free(guard);
   }
 }

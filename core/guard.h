@@ -12,7 +12,6 @@ enum mg_guard_kind { MG_GUARD_LIMITER = 0x4c696d69, MG_GUARD_BREAKER = 0x4272656
 struct mg_guard {
   struct mg_guard *next;
   uint32_t kind; /* enum mg_guard_kind; says what a pointer from Lua is */
-  void *own;     /* what it counts in where nothing is shared (a filter under test) */
 };
 
 struct mg_limiter {

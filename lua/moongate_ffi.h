@@ -251,7 +251,7 @@ struct mg_breaker_options {
 void mg_digest(const char *bytes, size_t len, char out[65]); /* SHA-256, hexadecimal */
 double mg_limiter_size(const struct mg_limiter_options *options); /* in shared memory; 0: nobody can count so fast or so far */
 double mg_breaker_size(void);
-/* The one of that name (64 digits; anything where no gateway runs), or NULL when the master has made none. */
+/* The one of that name (64 digits), or NULL when the master has made none. */
 struct mg_limiter *mg_generation_limiter(struct mg_generation *generation, const char *name,
                                          const struct mg_limiter_options *options);
 struct mg_breaker *mg_generation_breaker(struct mg_generation *generation, const char *name,
