@@ -50,7 +50,7 @@ void bench_histogram_add(struct bench_histogram *histogram, uint64_t value)
 uint64_t bench_histogram_at(const struct bench_histogram *histogram, double share)
 {
   if (histogram->count == 0) return 0;
-  uint64_t rank = (uint64_t)ceil(share * (double)histogram->count);
+  uint64_t rank = (uint64_t)ceil(share * (double)histogram->count * (1 - 1e-12)); /* 0.057 * 1000 is a little over 57 */
   if (rank < 1) rank = 1;
   if (rank >= histogram->count) return histogram->most;
   uint64_t seen = 0;

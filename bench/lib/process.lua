@@ -224,6 +224,14 @@ function Child:processor_time()
 end
 
 
+-- The live processes of the child's group.
+function Child:members()
+  local pids = {}
+  for pid in pairs(group_members(self.pid)) do pids[#pids + 1] = pid end
+  return pids
+end
+
+
 -- Memory of the child's group in KiB, shared pages shared out (PSS).
 function Child:memory_kib()
   local total = 0
@@ -242,7 +250,7 @@ function Child:errors() return process.read_file(self.log) or "" end
 -- The last words of a child, for messages.
 function Child:last_words()
   local text = self:errors() .. self:output()
-  return (text:sub(-400):gsub("%s+$", ""))
+  return (text:sub(-400):gsub("%s+$", ""):gsub("%s*\n%s*", " / "))
 end
 
 

@@ -9,7 +9,10 @@ local scenarios = {
 }
 
 
-local function gateway(s, routes) return s:target("moongate " .. routes, "moongate", { routes = routes }) end
+-- With s.seeded (a fault of known size, for checking the suite itself) the plain gateway has that fault.
+local function gateway(s, routes)
+  return s:target("moongate " .. routes, "moongate", { routes = routes == "passthrough" and s.seeded or routes })
+end
 
 
 -- Drops the targets that could not be started.

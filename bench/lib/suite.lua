@@ -22,6 +22,7 @@ usage: bench/bench.sh [options]
   --build DIR          where the executables are (default build)
   --output DIR         where the results go (default DIR of the executables/bench-results/DATE)
   --no-tuning          leave the host as it is
+  --seeded slow|failing   give the gateway a fault of known size, to see that it is seen: 2 us a request, 1 %% of 500s
 ]]
 
 
@@ -42,7 +43,7 @@ end
 -- ---- options ----
 
 local WITH_VALUE = { only = split, workload = split, peers = split, origin = tostring, build = tostring,
-  output = tostring, seconds = tonumber, repeats = tonumber, ["proxy-cores"] = tonumber }
+  output = tostring, seeded = tostring, seconds = tonumber, repeats = tonumber, ["proxy-cores"] = tonumber }
 local FLAGS = { quick = true, check = true, ["no-tuning"] = true }
 
 
@@ -74,6 +75,9 @@ local function read_options(argv)
   end
   if options.origin and options.origin ~= "nginx" and options.origin ~= "cheap" then
     usage "the origin is nginx or cheap"
+  end
+  if options.seeded and options.seeded ~= "slow" and options.seeded ~= "failing" then
+    usage "seeded is slow or failing"
   end
   if options.peers and options.peers[1] == "none" then options.peers = {} end
   return options
@@ -188,7 +192,8 @@ local function open_session(options)
     scale = scale_of(options),
     origin = options.origin or (own_core and proxies.kinds.nginx.available() and "nginx" or "cheap"),
     workloads = options.workload or (options.quick and { "get" } or { "browser", "get", "post" }),
-    peers = options.peers, say = function(text) io.stderr:write(text, "\n") end,
+    peers = options.peers, seeded = options.seeded,
+    say = function(text) io.stderr:write(text, "\n") end,
   }
 end
 
@@ -203,6 +208,7 @@ local function main(argv)
   end
   process.catch_signals()
   local s = open_session(options)
+  if s.seeded then s:reason("the gateway has a seeded fault: " .. s.seeded) end
   local facts = { quick = options.quick, layout = s.layout, command = "bench/bench.sh " .. table.concat(argv, " ") }
   local ok, code = pcall(measure, options, s, facts)
   clean_up()
