@@ -44,6 +44,7 @@ struct demo {
   int wanted_port;
   int exit_code;
   bool stopping;
+  char management[64]; /* where the dashboard is; empty: not told yet */
 };
 
 /* ---- files ---- */
@@ -154,6 +155,10 @@ static void on_line(struct child *child, const char *line)
 {
   struct demo *demo = child->demo;
   const char *colon = strncmp(line, "listening on ", 13) == 0 ? strrchr(line, ':') : NULL;
+  if (strncmp(line, "management on ", 14) == 0) {
+    snprintf(demo->management, sizeof demo->management, "%s", line + 14);
+    return;
+  }
   if (child->port || !colon) {
     printf("%s: %s\n", child->name, line);
     fflush(stdout);
@@ -246,6 +251,7 @@ static void on_gateway_listens(struct demo *demo)
          "  curl -i -H 'X-Name: Ada' http://127.0.0.1:%d/hello       filters/greet.lua adds X-Greeting\n"
          "  curl -i -H 'X-Name: Mallory' http://127.0.0.1:%d/hello   filters/greet.lua refuses\n\n",
          port, port, port);
+  if (demo->management[0]) printf("Look\n  http://%s/   what it does, live\n\n", demo->management);
   printf("Now edit %s/filters/greet.lua, save it and ask again: the next request runs the new filter.\n"
          "A version that does not load is reported here, and the one before goes on.\n"
          "Ctrl-C ends the demonstration; the folder stays.\n",

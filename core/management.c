@@ -240,7 +240,7 @@ static void serve(struct client *client)
 {
   char first[ARENA_BYTES];
   struct mg_arena arena;
-  struct mg_request_head request;
+  struct mg_request_head request = {0};
   const struct mg_head_limits limits = {LINE_BYTES, IN_BYTES - 1, HEADERS_MAX};
   struct mg_management *management = client->management;
   if (client->state == CLIENT_IDLE) enter(client, CLIENT_HEAD, management->settings->management_head_timeout_ms);
@@ -249,7 +249,7 @@ static void serve(struct client *client)
   int took = mg_request_head_parse(&request, client->in, client->len, &limits);
   if (took == 0 && client->len == IN_BYTES) took = MG_EHEADLARGE;
   if (took == MG_ENOMEM) took = MG_EHEADCOUNT;
-  client->head_only = request.method_id == MG_METHOD_HEAD;
+  client->head_only = took > 0 && request.method_id == MG_METHOD_HEAD;
   if (took < 0) refuse(client, (unsigned)mg_err_status(took), mg_err_sentence(took));
   if (took <= 0) return;
   client->last = !request.keep_alive;

@@ -33,6 +33,7 @@ describe("moongate demo", function()
     start(0)
     if not h.sanitized then assert.is_true(socket.gettime() - began < 1) end
     local lines = {}
+    assert.truthy(demo:output():find("\n  http://127%.0%.0%.1:%d+/   what it does"))
     for line in demo:output():gmatch("\n  (curl [^\n]-)   ") do lines[#lines + 1] = line end
     assert.equal(3, #lines)
     local answers = {}
