@@ -54,7 +54,7 @@ static void start_fetch(struct mg_exchange *ex, size_t count)
   fetch->count = count;
   ex->job = &fetch->job;
   ex->job_started = true;
-  mg_offload_start(ex->gateway->offload, ex->job, FETCH_WAIT_MS);
+  mg_offload_start(ex->gateway->fetching, ex->job, FETCH_WAIT_MS);
 }
 
 /* Sends a copied piece, behind the head while that has not gone. With later, what the socket would take is left to the

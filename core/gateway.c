@@ -20,6 +20,9 @@
 
 enum { EXCHANGES_KEPT = 1024, CHUNKS_KEPT = 64, CLIENTS_KEPT = 1024, FIRST_REQUEST_MS = 1000, FLUSH_MS = 50 };
 
+/* Of libuv's pool; what is left over for fetching is there even while every other thread hashes. */
+enum { POOL_THREADS = 4, FETCHING_MAX = 1 };
+
 /* --- the clock ------------------------------------------------------------------------------------------------------------------ */
 
 static void update_clock(struct mg_gateway *gateway)
@@ -132,6 +135,14 @@ static uint64_t random_start(void)
   return random;
 }
 
+static void open_offloads(struct mg_gateway *gateway)
+{
+  unsigned hashing = (unsigned)share(mg_processors(), gateway->settings->workers);
+  if (hashing > POOL_THREADS - FETCHING_MAX) hashing = POOL_THREADS - FETCHING_MAX;
+  gateway->offload = mg_offload_open(gateway->net.loop, &gateway->net.wheel, hashing);
+  gateway->fetching = mg_offload_open(gateway->net.loop, &gateway->net.wheel, FETCHING_MAX);
+}
+
 int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_settings *settings, struct mg_shm *shm,
                     unsigned slot, const int *listeners, unsigned listener_count, int standard_out)
 {
@@ -147,7 +158,7 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
   gateway->access_log = mg_access_log_open(loop, settings, standard_out);
   mg_upstreams_open(&gateway->upstreams, &gateway->net, shm, gateway->cell);
   gateway->upstreams.idle_ttl_ms = settings->pool_ttl_ms;
-  gateway->offload = mg_offload_open(loop, &gateway->net.wheel, (unsigned)share(mg_processors(), settings->workers));
+  open_offloads(gateway);
   gateway->upstreams.workers = (unsigned)settings->workers;
   gateway->upstreams.connections_max = (unsigned)share(settings->target_connections_max, settings->workers);
   gateway->upstreams.queue_max = (unsigned)share(settings->target_queue_max, settings->workers);
@@ -354,6 +365,7 @@ void mg_gateway_close(struct mg_gateway **pointer)
   mg_access_log_close(&gateway->access_log);
   mg_api_bind(NULL);
   mg_offload_close(&gateway->offload);
+  mg_offload_close(&gateway->fetching);
   mg_net_close(&gateway->net, on_net_closed);
 }
 

@@ -42,7 +42,8 @@ struct mg_gateway {
   uint64_t metered_since;           /* ticks */
   unsigned kills_metered;           /* of those in the call that runs */
   struct mg_upstreams upstreams;
-  struct mg_offload *offload;
+  struct mg_offload *offload;  /* hashing */
+  struct mg_offload *fetching; /* files that are not in memory: never behind a queue of hashes */
   struct mg_recorder *recorder; /* NULL while no level was above NONE */
   struct mg_timer flush;        /* of the recorder */
   uint64_t id_base;             /* where id_count began */
