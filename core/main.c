@@ -11,6 +11,7 @@
 #include "master.h"
 #include "origin.h"
 #include "test_command.h"
+#include "tool.h"
 #include "worker.h"
 
 struct command {
@@ -33,7 +34,8 @@ static int version_main(int argc, char **argv)
 static int help_main(int argc, char **argv);
 
 #define RUN_OPTIONS \
-  "[--routes FILE] [--server FILE] [--host H] [--port N] [--management-port N] [--control PATH] [--workers N] [--journal DIR]"
+  "[--routes FILE] [--server FILE] [--host H] [--port N] [--management-port N] [--control PATH] [--workers N] " \
+  "[--journal FOLDER]"
 
 static const struct command commands[] = {
     {"run", mg_master_main, NULL, RUN_OPTIONS, "start a gateway", 0},
@@ -49,6 +51,8 @@ static const struct command commands[] = {
     {"reload", mg_command_main, NULL, "[--port N | --control PATH]", "load the routes and filters again", 0},
     {"status", mg_command_main, NULL, "[--port N | --control PATH] [--json]", "what a running gateway is doing", 0},
     {"stop", mg_command_main, NULL, "[--port N | --control PATH]", "finish what runs and end", 0},
+    {"journal", mg_journal_main, NULL, "ls | show ID | find [--status 5xx] [--path P] [--since T] [--route R] | cat | verify  [FOLDER]",
+     "what was recorded", 0},
     {"test", mg_test_main, NULL, "[BUSTED ARGUMENTS]", "run specs of filters, with the kit `moongate.test`", 0},
     {"version", version_main, NULL, "", "print the version", 0},
     {"help", help_main, NULL, "", "print this", 0},

@@ -1,0 +1,274 @@
+-- spec/e2e/journal_record_spec.lua - what a gateway records of real traffic, and how it is read again.
+local h = require "spec.helper"
+local cjson = require "cjson"
+
+local LEVELS = [[
+    journal:
+      request: { level: %s }
+      response: { level: %s }
+]]
+
+
+-- A gateway with one route to port that records; extra: more lines of the route, options as of h.gateway.
+local function recording(port, request, response, options)
+  options = options or {}
+  local folder = h.folder()
+  options.routes = options.routes or h.route_to(port, LEVELS:format(request, response) .. (options.extra or ""))
+  options.args = { "--journal", folder .. "/journal" }
+  local gateway = h.gateway(options)
+  gateway.folder_of_journal = folder .. "/journal"
+  return gateway
+end
+
+
+local function journal(gateway, ...)
+  local words = { "journal", ... }
+  words[#words + 1] = gateway.folder_of_journal
+  return h.moongate(words)
+end
+
+
+-- Every exchange in the journal, decoded.
+local function exchanges(gateway)
+  local list = {}
+  for line in journal(gateway, "cat").out:gmatch("[^\n]+") do list[#list + 1] = cjson.decode(line) end
+  return list
+end
+
+
+-- The values of a header in a decoded list.
+local function values(message, name)
+  local found = {}
+  for _, pair in ipairs(message.headers or {}) do
+    if pair[1]:lower() == name then found[#found + 1] = pair[2] end
+  end
+  return found
+end
+
+
+local function verified(gateway)
+  local result = journal(gateway, "verify")
+  assert.equal(0, result.code, result.out .. result.err)
+  return result.out
+end
+
+
+describe("the journal of a gateway", function()
+  after_each(h.cleanup)
+
+  it("records nothing and makes no folder while every level is NONE", function()
+    local gateway = recording(h.origin().port, "NONE", "NONE")
+    assert.equal(200, gateway:get("/").status)
+    assert.is_nil(require("lfs").attributes(gateway.folder_of_journal))
+  end)
+
+  it("has start lines, status, times and sizes at METADATA, and no header", function()
+    local origin = h.origin(h.answer("201 Made It", "made\n", { "Set-Cookie: secret" }))
+    local gateway = recording(origin.port, "METADATA", "METADATA")
+    local client = gateway:connect()
+    client:send("POST /things HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\n\r\nbody")
+    assert.equal(201, client:response().status)
+    local one = exchanges(gateway)[1] -- while it runs: out of the stage
+    assert.equal("POST /things HTTP/1.1", one.request.line)
+    assert.equal("HTTP/1.1 201 Made It", one.response.line)
+    assert.equal(201, one.status)
+    assert.equal("all", one.route)
+    assert.equal("127.0.0.1", one.client)
+    assert.equal("127.0.0.1:" .. origin.port, one.upstream.target)
+    assert.equal(4, one.request.body_bytes)
+    assert.equal(5, one.response.body_bytes)
+    assert.truthy(one.duration_us > 0 and one.upstream.first_byte_us <= one.duration_us)
+    assert.is_nil(one.request.headers)
+    assert.is_nil(one.response.body)
+    assert.truthy(verified(gateway):find("1 exchanges accepted = 1 recorded", 1, true))
+  end)
+
+  it("has the four messages at HEADERS, with values that are not safe as fingerprints", function()
+    local origin = h.origin(h.answer(200, "x", { "Set-Cookie: a=hunter2", "Content-Type: text/plain" }))
+    local gateway = recording(origin.port, "HEADERS", "HEADERS", { extra = [[
+    filters:
+      - AddRequestHeader: { name: x-added, value: hunter2 }
+      - AddResponseHeader: { name: x-served-by, value: moongate }
+]] })
+    gateway:get("/a?token=hunter2&empty=", "Authorization: Bearer hunter2\r\nCookie: hunter2\r\nAccept: text/html\r\n")
+    gateway:get("/a?token=hunter2", "Authorization: Bearer hunter2\r\nAccept: text/html\r\n")
+    local list = exchanges(gateway)
+    local one, two = list[1], list[2]
+    assert.same({ "text/html" }, values(one.request, "accept"))
+    assert.truthy(values(one.request, "authorization")[1]:find("^fp:[%w_-]+$"))
+    assert.same(values(one.request, "authorization"), values(two.request, "authorization"))
+    assert.not_same(values(one.request, "authorization"), values(one.request, "cookie"))
+    assert.truthy(one.request.line:find("^GET /a%?token=fp:[%w_-]+&empty= HTTP/1.1$"))
+    assert.truthy(values(one.upstream.request, "x-added")[1]:find("^fp:"))
+    assert.same({}, values(one.request, "x-added"))
+    assert.same({ "127.0.0.1" }, values(one.upstream.request, "x-forwarded-for"))
+    assert.same({ "text/plain" }, values(one.upstream.response, "content-type"))
+    assert.same({}, values(one.upstream.response, "x-served-by"))
+    assert.truthy(values(one.response, "x-served-by")[1]:find("^fp:"))
+    assert.equal("AddRequestHeader, AddResponseHeader", one.filters)
+    local raw = io.popen("cat " .. gateway.folder_of_journal .. "/*"):read("*a")
+    assert.is_nil(raw:find("hunter2", 1, true)) -- not in the stage either
+  end)
+
+  it("has bodies at FULL, byte for byte, text and noise, small and large", function()
+    local noise = {}
+    for i = 1, 50000 do noise[i] = string.char((i * 7919 + math.floor(i / 256) * 31) % 256) end
+    noise = table.concat(noise)
+    local bodies = { "short", ("text of some length "):rep(3000), noise }
+    local origin = h.origin(function(stream, request) stream:send(h.http.answer(200, request.body)) end)
+    local gateway = recording(origin.port, "FULL", "FULL")
+    local client = gateway:connect()
+    for _, body in ipairs(bodies) do
+      client:send(("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"):format(#body) .. body)
+      assert.equal(body, client:response().body)
+    end
+    local list = exchanges(gateway)
+    for i, body in ipairs(bodies) do
+      for _, side in ipairs { "request", "response" } do
+        local message = list[i][side]
+        local recorded = message.body or require("mime").unb64(message.body_base64)
+        assert.equal(#body, #recorded)
+        assert.truthy(body == recorded, "body " .. i .. " of the " .. side)
+        assert.is_nil(message.body_damaged)
+        assert.truthy(message.body_crc32c)
+      end
+    end
+    verified(gateway)
+  end)
+
+  it("decides by status what is kept: raised, lowered, dropped", function()
+    local origin = h.origin(function(stream, request)
+      stream:send(h.http.answer(tonumber(request.line:match("/(%d+)")), "x"))
+    end)
+    local folder = h.folder()
+    local gateway = h.gateway {
+      routes = h.route_to(origin.port, [[
+    journal:
+      request: { level: NONE, status_overrides: { 5xx: HEADERS, 404: METADATA } }
+      response: { level: NONE, status_overrides: { 5xx: HEADERS } }
+]]), args = { "--journal", folder .. "/journal" } }
+    gateway.folder_of_journal = folder .. "/journal"
+    for _, status in ipairs { 200, 404, 503, 200 } do gateway:get("/" .. status, "Accept: text/html\r\n") end
+    local list = exchanges(gateway)
+    assert.equal(2, #list)
+    assert.equal(404, list[1].status)
+    assert.is_nil(list[1].request.headers)
+    assert.equal("GET /404 HTTP/1.1", list[1].request.line)
+    assert.equal(503, list[2].status)
+    assert.same({ "text/html" }, values(list[2].request, "accept"))
+    assert.truthy(verified(gateway):find("4 exchanges accepted = 2 recorded + 2 ended at NONE", 1, true))
+  end)
+
+  it("records what reaches no route, answers of filters and upstreams that are not there", function()
+    local folder = h.folder()
+    local gateway = h.gateway { routes = ([[
+unrouted: { journal: { response: { level: METADATA } } }
+routes:
+  - id: own
+    match: { Path: { path: /own } }
+    filters: [ { ReturnResponse: { status: 418, body: "own" } } ]
+    journal: { response: { level: METADATA } }
+  - id: dead
+    match: { Path: { path: /dead } }
+    upstream: { targets: [ { url: "http://127.0.0.1:1" } ] }
+    journal: { response: { level: METADATA } }
+]]), args = { "--journal", folder .. "/journal" } }
+    gateway.folder_of_journal = folder .. "/journal"
+    assert.equal(404, gateway:get("/nowhere").status)
+    assert.equal(418, gateway:get("/own").status)
+    assert.equal(502, gateway:get("/dead").status)
+    local list = exchanges(gateway)
+    assert.same({ "no_route", "upstream_connect" }, { list[1].error, list[3].error })
+    assert.same({ "gateway", "filter", "gateway" }, { list[1].source, list[2].source, list[3].source })
+    assert.is_nil(list[1].route)
+    assert.equal("own", list[2].route)
+  end)
+
+  it("names each exchange by the id that filters and clients see", function()
+    local origin = h.origin()
+    local gateway = recording(origin.port, "METADATA", "METADATA",
+      { extra = "    filters: [ AddCorrelationId ]\n" })
+    gateway:get("/")
+    local id = origin.requests[1]:values("x-correlation-id")[1]
+    assert.equal(exchanges(gateway)[1].id, id)
+    local shown = h.moongate { "journal", "show", id, gateway.folder_of_journal }
+    assert.equal(0, shown.code, shown.err)
+    assert.truthy(shown.out:find(id, 1, true))
+    local missing = h.moongate { "journal", "show", id:sub(1, 25) .. "?", gateway.folder_of_journal }
+    assert.equal(1, missing.code)
+  end)
+
+  it("finds by status, path, route and time", function()
+    local origin = h.origin(function(stream, request)
+      stream:send(h.http.answer(tonumber(request.line:match("/(%d+)")), "x"))
+    end)
+    local gateway = recording(origin.port, "METADATA", "METADATA")
+    for _, path in ipairs { "/200/a", "/500/a", "/503/b", "/200/b" } do gateway:get(path) end
+    local function count(...)
+      local _, lines = journal(gateway, "find", ...).out:gsub("\n", "")
+      return lines
+    end
+    assert.equal(4, count())
+    assert.equal(2, count("--status", "5xx"))
+    assert.equal(1, count("--status", "503"))
+    assert.equal(2, count("--path", "/200"))
+    assert.equal(4, count("--route", "all", "--since", "1h"))
+    assert.equal(0, count("--route", "other"))
+    assert.equal(0, count("--since", "2100-01-01T00:00:00Z"))
+    assert.equal(2, h.moongate({ "journal", "find", "--status", "6xx" }).code)
+  end)
+
+  it("keeps long heads whole", function()
+    local gateway = recording(h.origin().port, "HEADERS", "HEADERS")
+    local long, path = ("abc "):rep(5000) .. "z", "/" .. ("p"):rep(9000)
+    gateway:get(path, "Accept: " .. long .. "\r\nAccept-Language: de\r\n")
+    local one = exchanges(gateway)[1]
+    assert.truthy("GET " .. path .. " HTTP/1.1" == one.request.line)
+    assert.truthy(long == values(one.request, "accept")[1])
+    assert.truthy(long == values(one.upstream.request, "accept")[1])
+    assert.same({ "de" }, values(one.request, "accept-language"))
+    verified(gateway)
+  end)
+
+  it("is one gateway's at a time", function()
+    local gateway = recording(h.origin().port, "METADATA", "METADATA")
+    local second = h.moongate({ "run", "--routes", gateway.folder .. "/routes.yaml", "--port", "0", "--workers", "1",
+      "--control", h.folder() .. "/second.sock", "--journal", gateway.folder_of_journal }, { seconds = 15 })
+    assert.equal(1, second.code)
+    assert.truthy(second.err:find("is in use by another gateway", 1, true), second.err)
+  end)
+
+  it("loses nothing of what was answered when a worker is killed again and again", function()
+    local origin = h.builtin_origin()
+    local gateway = recording(origin.port, "METADATA", "METADATA", { extra = "" })
+    local answered = 0
+    for _ = 1, 10 do
+      local load = h.load(gateway:url("/status/200"), 1)
+      h.sleep(0.4 + math.random() * 0.3)
+      gateway:kill_worker(gateway:workers()[1])
+      answered = answered + load.finish().requests
+      h.eventually(function() return gateway:get("/status/200") end, 10, "the next worker")
+      answered = answered + 1
+    end
+    local out = verified(gateway)
+    local recorded = tonumber(out:match("(%d+) recorded"))
+    assert.truthy(recorded >= answered, out .. answered)
+    assert.truthy(recorded <= answered + 10 * 17, out .. answered) -- ends that the clients did not get to see
+  end)
+
+  it("opens when a reload asks for it, and refuses a reload that cannot have it", function()
+    local origin = h.origin()
+    local gateway = recording(origin.port, "NONE", "NONE")
+    h.write(gateway.folder_of_journal, "a file in its place")
+    gateway:write_routes(h.route_to(origin.port, LEVELS:format("METADATA", "METADATA")))
+    local refused = gateway:control("reload")
+    assert.equal(1, refused.code)
+    assert.truthy(refused.err:find("journal", 1, true), refused.err)
+    assert.equal(200, gateway:get("/").status)
+    os.remove(gateway.folder_of_journal)
+    assert.equal(0, gateway:control("reload").code)
+    gateway.baseline = gateway:descriptors() -- lock, stage and segment are open now
+    gateway:get("/")
+    h.eventually(function() return #exchanges(gateway) > 0 end, 5, "a recorded exchange")
+  end)
+end)
