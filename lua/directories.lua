@@ -21,7 +21,8 @@ local FAILURES = {
 local paths = setmetatable({}, { __mode = "k" }) -- directory → { path, follow }, out of the filters' reach
 
 
---- A directory, which must be there. @param options.follow_symlinks true: links below it are followed, wherever they lead
+--- A directory, which must be there.
+-- @param options.follow_symlinks true: links below it are followed, wherever they lead
 function directories.open(path, options)
   if type(path) ~= "string" or path == "" or path:find("%z") then error("moongate.directory: the path is a text", 2) end
   if C.mg_directory_exists(path) == 0 then error(("%s is not a directory"):format(path), 2) end

@@ -122,7 +122,9 @@ local function numbers(options, what, names)
   local values = {}
   for _, name in ipairs(names) do
     local value = options[name]
-    if type(value) ~= "number" or value ~= value or value < 0 then error(("%s: %s must be a number"):format(what, name), 4) end
+    if type(value) ~= "number" or value ~= value or value < 0 then
+      error(("%s: %s must be a number"):format(what, name), 4)
+    end
     values[name] = value
   end
   return values

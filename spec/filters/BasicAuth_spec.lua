@@ -94,9 +94,8 @@ describe("BasicAuth", function()
 
   it("puts a fingerprint of the user into the journal, never the name", function()
     local origin, folder = h.origin(), h.folder()
-    local text = routes(origin.port, filter { annabella = "secret" })
-      .. "    journal: { request: { level: METADATA }, response: { level: METADATA } }\n"
-    text = text:gsub("(    upstream:)", "    journal: { request: { level: METADATA }, response: { level: METADATA } }\n%1", 1)
+    local levels = "    journal: { request: { level: METADATA }, response: { level: METADATA } }\n"
+    local text = routes(origin.port, filter { annabella = "secret" }):gsub("    upstream:", levels .. "%0", 1)
     local gw = h.gateway {
       routes = text, server = "storage: { compression: none }\n", args = { "--journal", folder .. "/journal" },
     }
