@@ -1,6 +1,6 @@
 /* builder.c - a lua_State, a watchdog and the bundle's way out.
  * Owns: the lua_State of this process, the watchdog thread.
- * May call: mem, cli, script, the Lua C API, libc.   Never: serve traffic, outlive the master that asked for a bundle.
+ * May call: mem, cli, script, kit, the Lua C API, libc.   Never: serve traffic, outlive the master that asked for a bundle.
  * Thread: main; the watchdog only reads its struct and arms a hook. */
 #include "builder.h"
 
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "kit.h"
 #include "mem.h"
 #include "script.h"
 
@@ -80,6 +81,9 @@ static void on_limit(lua_State *L, lua_Debug *unused)
 static void *watch(void *context)
 {
   struct watchdog *dog = context;
+  sigset_t all; /* the profiler's signal is for the thread that runs Lua */
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, NULL);
   pthread_mutex_lock(&dog->lock);
   while (!dog->finished) {
     struct timespec deadline = after(dog->started, dog->limit_ms);
@@ -221,12 +225,14 @@ int mg_builder_main(const char *module, unsigned more, int argc, char **argv)
     return MG_EXIT_FAILED;
   }
   struct mg_buf bundle = {0}, error = {0};
+  mg_kit_install(L); /* for the filters' examples */
   int count = list_arguments(&options, numbers, arguments);
   if (mg_script_run_command(L, module, count, arguments, &code, &bundle, &error) != 0) {
     fprintf(stderr, "moongate %s: %.*s\n", argv[0], (int)error.len, error.ptr);
     code = MG_EXIT_FAILED;
   }
   watchdog_stop(&dog);
+  mg_kit_close(L);
   lua_close(L);
   if (code == MG_EXIT_DONE && options.bundle_fd >= 0)
     code = write_bundle((int)options.bundle_fd, bundle.ptr, bundle.len);

@@ -5,6 +5,7 @@
 
 local bundle = require "moongate.bundle"
 local conf = require "moongate.conf"
+local examples = require "moongate.examples"
 local predicates = require "moongate.predicates"
 local sandbox = require "moongate.sandbox"
 local suggest = require "moongate.suggest"
@@ -167,6 +168,22 @@ function check.options(read)
 end
 
 
+--- Runs the examples of every filter that is named, where there is a gateway to run them in.
+-- @return a list of lines that say which did not do what they say
+local function run_examples(loader)
+  local lines = {}
+  if not moongate_kit then return lines end
+  for _, name in ipairs(suggest.names(loader.modules)) do
+    progress(("examples of filter %s"):format(name))
+    local module = loader.modules[name].module
+    examples.run(name, module, loader.folder, function(message)
+      lines[#lines + 1] = ("%s: %s"):format(loader:shown(loader.files[name]), message)
+    end)
+  end
+  return lines
+end
+
+
 --- Loads and compiles everything.
 -- @return { config, settings, sources, digest, warnings }, or nil and a list of lines that say what is wrong
 function check.load(routes, server)
@@ -182,6 +199,8 @@ function check.load(routes, server)
   end
   local compiled, why = compile(loaded.config, loaded.loader)
   if not compiled then return nil, { with_place(loaded.config, routes, why) } end
+  local failures = run_examples(loaded.loader)
+  if #failures > 0 then return nil, failures end
   local warnings = server_lines
   for _, line in ipairs(loaded.warnings) do warnings[#warnings + 1] = line end
   return {

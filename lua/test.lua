@@ -18,6 +18,7 @@ local ROUTES = "routes.yaml" -- the folder filters/ beside it is the one in the 
 local RESPONSE = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 local OPTIONS = {
   filter = true, filters = true, conf = true, on_error = true, request = true, response = true, bare = true,
+  folder = true,
 }
 
 local seen = {} -- what the exchange that runs has left behind: logs, attributes, status, error
@@ -155,12 +156,12 @@ local function with_modules(host, modules)
 end
 
 
-local function reader(text, modules, read)
+local function reader(text, modules, read, folder)
   return function(path)
     if path == ROUTES then return text end
     local name = path:match("^filters/(.*)%.lua$")
     if name and modules[name] then return ("return moongate.spec_filter(%q)"):format(name) end
-    local bytes, why = read(path)
+    local bytes, why = read((path:gsub("^filters/", (folder:gsub("%%", "%%%%")) .. "/")))
     if bytes and bytes == moongate_embedded(path) then return nil, "built in" end -- in this project's own folder
     return bytes, why
   end
@@ -168,8 +169,8 @@ end
 
 
 --- Validates, compiles and runs init as `moongate check` does. Raises what it would print.
-local function bundle_of(text, modules)
-  local read, sources = bundle.recorder(reader(text, modules, check.options().read))
+local function bundle_of(text, modules, folder)
+  local read, sources = bundle.recorder(reader(text, modules, check.options().read, folder or "filters"))
   local options = check.options(read)
   options.host = with_modules(compile.host(), modules)
   local settings = assert(conf.load_server(nil, options))
@@ -214,6 +215,7 @@ end
 -- @param options.filters   or several: list of { filter =, conf =, on_error = }
 -- @param options.request   the client's request, head and body; GET / unless given
 -- @param options.response  what the upstream answers, head and body; 200 with the body "ok" unless given
+-- @param options.folder    where the user's filters are; "filters" unless given
 -- @param options.bare      true: nothing but the filters runs, so attributes and error stay empty
 function test.load(options)
   for key in pairs(options) do
@@ -227,7 +229,7 @@ function test.load(options)
       upstream = { targets = { { url = ("http://127.0.0.1:%d"):format(moongate_kit.port()) } } },
     } },
   }
-  local bytes = bundle_of(text, modules)
+  local bytes = bundle_of(text, modules, options.folder)
   local parts = assert(bundle.parse(bytes))
   moongate_kit.load(bytes, function(pointer)
     local generation = ffi.cast("struct mg_generation *", pointer)
