@@ -18,7 +18,7 @@
 #include "settings.h"
 #include "shm.h"
 
-enum { LAST_BUILD_MS = 5000, REFRESH_MS_MIN = 10000 };
+enum { LAST_BUILD_MS = 5000, REFRESH_MS_MIN = 1000 };
 
 /* A generation on its way: being built, then waiting for SWITCH or DISCARD. */
 struct pending {

@@ -14,6 +14,7 @@ local patterns = {}
 
 -- Where captures begin and end in found; what stands for the end of a "()" and of a "(" that is never closed.
 local FROM, TO, POSITION, UNFINISHED = 3, 35, -1, -2
+local RESULT_BYTES_MAX = 64 * 1024 * 1024 -- of gsub: it is put together in one call of C
 local PLAIN_WORK_MAX = 2 ^ 32 -- comparisons that a plain search may need at worst
 local CARET = 94
 
@@ -182,12 +183,15 @@ function patterns.gsub(subject, pattern, replacement, most)
   if kind == "text" then replacement = tostring(replacement) end
   local anchored = byte(pattern) == CARET
   if anchored then pattern = sub(pattern, 2) end
-  local parts, count, offset = {}, 0, 0
+  local parts, count, offset, size = {}, 0, 0, 0
   while count < most and search(subject, pattern, offset, anchored and 1 or 0) do
     local start, stop = found[0], found[1] -- the replacement may search, too
     count = count + 1
     parts[#parts + 1] = sub(subject, offset + 1, start)
-    parts[#parts + 1] = replacement_of(subject, replacement, kind)
+    local part = replacement_of(subject, replacement, kind)
+    size = size + #part
+    if size > RESULT_BYTES_MAX then error("gsub: the result would be longer than 64 MB", 2) end
+    parts[#parts + 1] = part
     offset = stop
     if stop == start then
       if stop == #subject then break end

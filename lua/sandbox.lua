@@ -10,6 +10,8 @@ local cjson = require "cjson".new()
 local sandbox = {}
 
 local REP_BYTES_MAX = 4 * 1024 * 1024 -- string.rep is one long C call that no watchdog can end
+local RESULT_BYTES_MAX = 64 * 1024 * 1024 -- of table.concat and json.encode, for the same reason
+local JSON_VALUES_MAX = 1000000 -- a table that holds itself twice, thirty times over, is a billion of them
 local LEVELS = { "debug", "info", "warn", "error" }
 
 
@@ -28,6 +30,38 @@ local function capped_rep(text, count, separator)
     error(("string.rep: the result would have %.0f bytes, at most %d are allowed"):format(size, REP_BYTES_MAX), 2)
   end
   return string.rep(text, count, separator)
+end
+
+
+local function capped_concat(list, separator, first, last)
+  local size, between = 0, type(separator) == "string" and #separator or 0
+  for i = first or 1, last or #list do
+    local item = list[i]
+    size = size + (type(item) == "string" and #item or 24) + between
+    if size > RESULT_BYTES_MAX then error("table.concat: the result would be longer than 64 MB", 2) end
+  end
+  return table.concat(list, separator, first, last)
+end
+
+
+--- Raises when a value has too much in it for one call of the encoder, which nothing could end.
+local function bound_json(value, used)
+  used.values = used.values + 1
+  if type(value) == "string" then used.bytes = used.bytes + #value end
+  if used.values > JSON_VALUES_MAX or used.bytes > RESULT_BYTES_MAX then error("too much for one text", 0) end
+  if type(value) ~= "table" or used.depth > 1000 then return end
+  used.depth = used.depth + 1
+  for key, item in next, value do
+    bound_json(key, used)
+    bound_json(item, used)
+  end
+  used.depth = used.depth - 1
+end
+
+
+local function encode_json(value)
+  bound_json(value, { values = 0, bytes = 0, depth = 0 })
+  return cjson.encode(value)
 end
 
 
@@ -52,7 +86,7 @@ end
 local function json_library()
   local json = { null = cjson.null }
   function json.encode(value)
-    local ok, result = pcall(cjson.encode, value)
+    local ok, result = pcall(encode_json, value)
     if not ok then return nil, "could not encode: " .. tostring(result) end
     return result
   end
@@ -174,6 +208,7 @@ function sandbox.new(options)
   env._G = env
   env.string = string_library(host)
   env.table = copy(table)
+  env.table.concat = capped_concat
   env.math = copy(math, { randomseed = true })
   env.bit = copy(require "bit")
   env.os = { time = os.time, clock = os.clock, date = os.date, difftime = os.difftime }

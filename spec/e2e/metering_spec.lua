@@ -50,7 +50,7 @@ describe("the meters of filters", function()
   local function start(filters)
     local origin = h.origin()
     return h.gateway { routes = h.route_to(origin.port, "    filters: " .. filters .. "\n"), filters = SOURCES,
-      server = "scripts: { max_call_time: 60ms }\n" }
+      server = "scripts: { max_call_time: 200ms }\n" }
   end
 
   it("count calls and time, but not the time that a filter waits", function()

@@ -107,6 +107,12 @@ describe("patterns", function()
     assert.is_false((pcall(patterns.find, ("a"):rep(1e6), ("a"):rep(5e5) .. "b", 1, true)))
   end)
 
+  it("bound what gsub makes of a subject", function()
+    local ok, why = pcall(patterns.gsub, ("x"):rep(1000), "x", ("y"):rep(1e6))
+    assert.is_false(ok)
+    assert.truthy(why:find("longer than 64 MB", 1, true), why)
+  end)
+
   it("leave room for honest work on long subjects", function()
     local body = ("key=value&"):rep(50000)
     assert.equal(50000, select(2, patterns.gsub(body, "(%w+)=(%w+)", "%2=%1")))

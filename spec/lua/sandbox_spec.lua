@@ -41,6 +41,22 @@ describe("a sandbox", function()
     assert.is_true(run("return x == nil and string.find ~= nil and table.insert ~= nil and os.time ~= nil"))
   end)
 
+  it("bounds what one call of C has to do", function()
+    for _, case in ipairs {
+      { "local t = {} for _ = 1, 40 do t = { t, t } end return select(2, moongate.json.encode(t))", "too much" },
+      { "local s, t = ('x'):rep(4e6), {} for i = 1, 30 do t[i] = s end return select(2, moongate.json.encode(t))",
+        "too much" },
+      { "local s, t = ('x'):rep(4e6), {} for i = 1, 30 do t[i] = s end return select(2, pcall(table.concat, t))",
+        "longer than 64 MB" },
+      { "local t = {} t[1] = t return select(2, moongate.json.encode(t))", "could not encode" },
+    } do
+      assert.truthy(run(case[1]):find(case[2], 1, true), case[1])
+    end
+    assert.equal('{"a":[1,2,{"b":true}]}', run("return moongate.json.encode { a = { 1, 2, { b = true } } }"))
+    assert.equal("a-2-c", run("return table.concat({ 'a', 2, 'c' }, '-')"))
+    assert.equal("2c", run("return table.concat({ 'a', 2, 'c' }, '', 2, 3)"))
+  end)
+
   it("keeps the names of the gateway's own chunks to the gateway", function()
     local where = run([[return select(2, pcall(load("error('x')", "=(on_error: continue)")))]])
     assert.equal("(load):1: x", where)
