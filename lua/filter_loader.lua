@@ -18,7 +18,10 @@ local API = 1
 local EMBEDDED = "embedded:"
 
 --- What filters may require of the gateway's own.
-local OFFERED = { ["moongate.compat.kong"] = EMBEDDED .. "lua/compat_kong.lua" }
+local OFFERED = {
+  ["moongate.compat.kong"] = EMBEDDED .. "lua/compat_kong.lua",
+  ["kong.db.schema.typedefs"] = EMBEDDED .. "lua/compat_kong_typedefs.lua",
+}
 
 --- The functions that a filter may have, in the order of an exchange. ready: offered by this version.
 filter_loader.PHASES = {

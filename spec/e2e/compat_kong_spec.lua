@@ -8,12 +8,14 @@ return kong.filter(require "quota.handler", require "quota.schema")
 ]]
 
 local SCHEMA = [[
+local typedefs = require "kong.db.schema.typedefs"
 return {
   name = "quota",
   fields = {
-    { protocols = { type = "set", elements = { type = "string" } } },
+    { consumer = typedefs.no_consumer },
+    { protocols = typedefs.protocols_http },
     { config = { type = "record", fields = {
-      { key_name = { type = "string", default = "apikey", len_min = 2 } },
+      { key_name = typedefs.header_name { default = "apikey" } },
       { mode = { type = "string", one_of = { "strict", "lax" }, default = "strict" } },
       { plans = { type = "map", required = true, keys = { type = "string" },
         values = { type = "integer", between = { 1, 100 } } } },
@@ -130,6 +132,7 @@ describe("a Kong plugin", function()
   it("has its options checked by its schema", function()
     for options, message in pairs {
       ["{ plans: { gold: 700 } }"] = "quota.plans.gold: found \"700\", accepted: a whole number from 1 to 100",
+      ["{ plans: { gold: 1 }, key_name: a b }"] = "quota.key_name: found \"a b\", accepted: text that matches",
       ["{ plans: { gold: 1 }, mode: lx }"] = "(did you mean lax?)",
       ["{}"] = "quota.plans: is required",
     } do
