@@ -166,7 +166,6 @@ local function condition_form()
   local properties = { ["and"] = group, ["or"] = group, ["not"] = group }
   for name, keys in pairs(predicates.KEYS) do
     properties[name] = object_form { keys = keys }
-    properties[name].description = predicates.DESCRIPTIONS and predicates.DESCRIPTIONS[name]
   end
   return { type = "object", properties = properties, additionalProperties = false, minProperties = 1 }
 end
