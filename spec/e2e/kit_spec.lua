@@ -9,7 +9,7 @@ describe("moongate test", function()
   for name in lfs.dir("spec/kit") do
     if name:find("%.lua$") then
       it("runs spec/kit/" .. name, function()
-        local run = h.moongate({ "test", "--output=plainTerminal", "spec/kit/" .. name }, { seconds = 120 })
+        local run = h.moongate({ "test", "--output=plainTerminal", "spec/kit/" .. name }, { seconds = 300 })
         assert(run.code == 0, run.out .. run.err)
         assert.truthy(run.out:find("[1-9]%d* success"), run.out)
         assert.truthy(run.out:find("0 failures / 0 errors", 1, true), run.out)
