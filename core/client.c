@@ -4,6 +4,7 @@
 #include "client.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 
 #include "exchange.h"
@@ -11,30 +12,28 @@
 
 static const struct mg_conn_events client_events;
 
-static void find_peer(struct mg_client *client)
+static void set_peer(struct mg_client *client, const struct sockaddr_storage *address)
 {
-  struct sockaddr_storage address;
-  int size = sizeof address;
   char text[INET6_ADDRSTRLEN] = "";
-  if (uv_tcp_getpeername(&client->conn.as.tcp, (struct sockaddr *)&address, &size)) return;
-  if (address.ss_family == AF_INET)
-    uv_ip4_name((struct sockaddr_in *)&address, text, sizeof text);
-  else if (address.ss_family == AF_INET6)
-    uv_ip6_name((struct sockaddr_in6 *)&address, text, sizeof text);
+  if (address->ss_family == AF_INET)
+    uv_ip4_name((const struct sockaddr_in *)address, text, sizeof text);
+  else if (address->ss_family == AF_INET6)
+    uv_ip6_name((const struct sockaddr_in6 *)address, text, sizeof text);
   const struct mg_settings *settings = client->gateway->settings;
   if (!mg_address_parse(mg_str(text, strlen(text)), &client->peer)) return;
   for (unsigned i = 0; i < settings->trusted_count; i++)
     if (mg_network_has(&settings->trusted[i], &client->peer)) client->peer_trusted = true;
 }
 
-static struct mg_client *new_client(struct mg_gateway *gateway)
+/* Makes a client of an accepted descriptor (taken). */
+static void begin(struct mg_gateway *gateway, int fd, const struct sockaddr_storage *peer)
 {
   struct mg_client *client = mg_pool_get(&gateway->client_pool);
   memset(client, 0, sizeof *client);
   client->gateway = gateway;
-  if (mg_conn_open(&client->conn, &gateway->net, AF_INET, &client_events)) {
+  if (mg_conn_adopt(&client->conn, &gateway->net, fd, &client_events)) {
     mg_pool_put(&gateway->client_pool, client);
-    return NULL;
+    return;
   }
   client->next = gateway->clients;
   if (client->next) client->next->previous = client;
@@ -42,33 +41,29 @@ static struct mg_client *new_client(struct mg_gateway *gateway)
   gateway->client_count++;
   mg_count(&gateway->cell->count.connections_accepted, 1);
   mg_count(&gateway->cell->count.connections_active, 1);
-  return client;
-}
-
-static void begin(struct mg_client *client, int err)
-{
-  if (err) {
-    mg_conn_close(&client->conn);
-    return;
-  }
-  find_peer(client);
-  mg_conn_timeout(&client->conn, client->gateway->settings->idle_timeout_ms);
+  set_peer(client, peer);
+  mg_conn_timeout(&client->conn, gateway->settings->idle_timeout_ms);
   mg_conn_read(&client->conn);
 }
 
-void mg_client_accept(struct mg_gateway *gateway, uv_stream_t *listener)
+int mg_client_accept(struct mg_gateway *gateway, int listener)
 {
-  struct mg_client *client = new_client(gateway);
-  if (client) begin(client, mg_conn_accept(&client->conn, listener));
-}
-
-void mg_client_accept_queued(struct mg_gateway *gateway, int listener_fd)
-{
-  int fd;
-  while ((fd = accept4(listener_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-    struct mg_client *client = new_client(gateway);
-    if (!client) break;
-    begin(client, mg_conn_adopt(&client->conn, fd));
+  struct sockaddr_storage peer;
+  socklen_t size = sizeof peer;
+  int fd = accept4(listener, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd >= 0) {
+    begin(gateway, fd, &peer);
+    return 0;
+  }
+  switch (errno) {
+  case EMFILE:
+  case ENFILE:
+  case ENOBUFS:
+  case ENOMEM: return MG_EOVERLOAD;
+  case ECONNABORTED:
+  case EINTR:
+  case EPROTO: return 0; /* that one is gone again; the next may be fine */
+  default: return MG_EAGAIN_LATER;
   }
 }
 

@@ -22,11 +22,9 @@ struct mg_client {
   bool lingering; /* answered for the last time; what still comes is thrown away */
 };
 
-/** Accepts the connection waiting at listener. */
-void mg_client_accept(struct mg_gateway *gateway, uv_stream_t *listener);
-
-/** Accepts what is queued at a listening socket that is about to close. */
-void mg_client_accept_queued(struct mg_gateway *gateway, int listener_fd);
+/** Accepts one connection from a listening descriptor. 0; MG_EAGAIN_LATER when none waits; MG_EOVERLOAD when there is no descriptor
+ * or memory for it (it stays in the backlog). */
+int mg_client_accept(struct mg_gateway *gateway, int listener);
 
 /** Goes on with what the client has sent: the current exchange's body, or the next request. */
 void mg_client_pump(struct mg_client *client);

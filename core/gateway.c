@@ -4,7 +4,9 @@
 #include "gateway.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -18,10 +20,12 @@
 #include "log.h"
 #include "processors.h"
 
-enum { EXCHANGES_KEPT = 1024, CHUNKS_KEPT = 64, CLIENTS_KEPT = 1024, FIRST_REQUEST_MS = 1000, FLUSH_MS = 50 };
+enum { EXCHANGES_KEPT = 1024, CHUNKS_KEPT = 64, CLIENTS_KEPT = 1024, FIRST_REQUEST_MS = 1000, ACCEPTS_MAX = 64, FLUSH_MS = 50 };
 
 /* Of libuv's pool; what is left over for fetching is there even while every other thread hashes. */
 enum { POOL_THREADS = 4, FETCHING_MAX = 1 };
+
+static void resume_accepting(struct mg_gateway *gateway);
 
 /* --- the clock ------------------------------------------------------------------------------------------------------------------ */
 
@@ -50,45 +54,71 @@ static void on_clock(struct mg_timer *timer)
   update_clock(gateway);
   mg_meters_tick(gateway->meters);
   mg_timer_set(&gateway->net.wheel, timer, 1000);
+  if (gateway->starved && !gateway->draining) resume_accepting(gateway);
 }
 
 /* --- listeners ------------------------------------------------------------------------------------------------------------------ */
 
-/* At the limit nothing is taken: libuv then holds one accepted connection and stops polling until uv_accept is called. */
-static void on_connection(uv_stream_t *stream, int status)
+static void on_acceptable(uv_poll_t *poll, int status, int events);
+
+static void watch_listeners(struct mg_gateway *gateway)
 {
-  struct mg_listener *listener = stream->data;
+  for (unsigned i = 0; i < gateway->listener_count; i++) {
+    struct mg_listener *listener = &gateway->listeners[i];
+    if (!listener->open || listener->watched == !gateway->paused) continue;
+    listener->watched = !gateway->paused;
+    if (listener->watched)
+      uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
+    else
+      uv_poll_stop(&listener->poll);
+  }
+}
+
+/* At the limit, or without a descriptor to spare, nothing is taken: the rest waits in the backlog, where the client sees no error. */
+static void pause_accepting(struct mg_gateway *gateway, bool starved)
+{
+  if (starved) mg_log(MG_LOG_WARN, "no descriptor for another connection; %u are open", gateway->client_count);
+  gateway->starved = starved; /* then nobody's leaving may tell: the clock tries again */
+  gateway->paused = true;
+  watch_listeners(gateway);
+}
+
+static void on_acceptable(uv_poll_t *poll, int status, int events)
+{
+  struct mg_listener *listener = poll->data;
   struct mg_gateway *gateway = listener->gateway;
-  if (status) return;
-  if (gateway->client_count >= gateway->clients_max) {
-    listener->waiting = true;
-    gateway->paused = true;
-  } else {
-    mg_client_accept(gateway, stream);
+  (void)status, (void)events;
+  for (int i = 0; i < ACCEPTS_MAX; i++) {
+    if (gateway->client_count >= gateway->clients_max) {
+      pause_accepting(gateway, false);
+      return;
+    }
+    int err = mg_client_accept(gateway, listener->fd);
+    if (err == MG_EOVERLOAD) pause_accepting(gateway, true);
+    if (err) return;
   }
 }
 
 static void resume_accepting(struct mg_gateway *gateway)
 {
-  gateway->paused = false;
-  for (unsigned i = 0; i < gateway->listener_count && gateway->client_count < gateway->clients_max; i++) {
-    struct mg_listener *listener = &gateway->listeners[i];
-    if (!listener->open || !listener->waiting) continue;
-    listener->waiting = false;
-    mg_client_accept(gateway, (uv_stream_t *)&listener->handle);
-  }
+  if (gateway->client_count >= gateway->clients_max) return;
+  gateway->paused = gateway->starved = false;
+  watch_listeners(gateway);
 }
 
 static int open_listener(struct mg_gateway *gateway, struct mg_listener *listener, int fd)
 {
-  listener->gateway = gateway;
-  if (uv_tcp_init(gateway->net.loop, &listener->handle)) return MG_EINTERNAL;
-  listener->handle.data = listener;
-  listener->open = true;
-  gateway->open_handles++;
+  static const int on = 1;
   struct sockaddr_storage address;
   socklen_t size = sizeof address;
-  if (uv_tcp_open(&listener->handle, fd) || getsockname(fd, (struct sockaddr *)&address, &size)) return MG_EINTERNAL;
+  listener->gateway = gateway;
+  listener->fd = fd;
+  if (uv_poll_init_socket(gateway->net.loop, &listener->poll, fd)) return MG_EINTERNAL;
+  listener->poll.data = listener;
+  listener->open = true;
+  gateway->open_handles++;
+  if (getsockname(fd, (struct sockaddr *)&address, &size)) return MG_EINTERNAL;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* what is accepted inherits it */
   gateway->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
                                                       : ((struct sockaddr_in *)&address)->sin_port);
   return 0;
@@ -97,11 +127,10 @@ static int open_listener(struct mg_gateway *gateway, struct mg_listener *listene
 static void start_accepting(struct mg_gateway *gateway)
 {
   gateway->accepting = true;
-  for (unsigned i = 0; i < gateway->listener_count; i++) {
-    int backlog = (int)gateway->settings->backlog;
-    int err = uv_listen((uv_stream_t *)&gateway->listeners[i].handle, backlog, on_connection);
-    if (err) mg_log(MG_LOG_ERROR, "listen failed: %s", uv_strerror(err));
-  }
+  for (unsigned i = 0; i < gateway->listener_count; i++)
+    if (listen(gateway->listeners[i].fd, (int)gateway->settings->backlog))
+      mg_log(MG_LOG_ERROR, "listen failed: %s", strerror(errno));
+  watch_listeners(gateway);
 }
 
 /* --- opening -------------------------------------------------------------------------------------------------------------------- */
@@ -273,7 +302,8 @@ static void close_listeners(struct mg_gateway *gateway)
     struct mg_listener *listener = &gateway->listeners[i];
     if (!listener->open) continue;
     listener->open = false;
-    uv_close((uv_handle_t *)&listener->handle, on_listener_closed);
+    uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
+    close(listener->fd);
   }
 }
 
@@ -295,11 +325,8 @@ void mg_gateway_drain(struct mg_gateway *gateway, void (*done)(void *context), v
     gateway->draining = true;
     for (unsigned i = 0; i < gateway->listener_count; i++) {
       struct mg_listener *listener = &gateway->listeners[i];
-      uv_os_fd_t fd;
-      if (listener->waiting) mg_client_accept(gateway, (uv_stream_t *)&listener->handle);
-      if (uv_fileno((uv_handle_t *)&listener->handle, &fd)) continue;
-      if (gateway->accepting) mg_client_accept_queued(gateway, fd);
-      shutdown(fd, SHUT_RDWR); /* for the master's copy of it as well */
+      while (gateway->accepting && mg_client_accept(gateway, listener->fd) == 0) continue;
+      shutdown(listener->fd, SHUT_RDWR); /* for the master's copy of it as well */
     }
     close_listeners(gateway);
     struct mg_client *next;

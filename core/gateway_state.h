@@ -25,10 +25,11 @@ struct mg_offload;
 struct mg_access_log;
 
 struct mg_listener {
-  uv_tcp_t handle;
+  uv_poll_t poll;
+  int fd;
   struct mg_gateway *gateway;
   bool open;
-  bool waiting; /* a connection is accepted by libuv and not taken: at the limit, its watcher is off */
+  bool watched;
 };
 
 struct mg_gateway {
@@ -56,7 +57,8 @@ struct mg_gateway {
   unsigned client_count;
   unsigned clients_max; /* of this worker */
   bool accepting;
-  bool paused; /* at the limit: the rest waits in the backlog */
+  bool paused;  /* at the limit: the rest waits in the backlog */
+  bool starved; /* paused for want of descriptors */
   bool draining;
   void (*worn)(void *context);
   void *worn_context;
