@@ -46,7 +46,7 @@ static uint32_t text_number(struct mg_scope *scope, struct mg_cursor *in)
   if (reference == 0 && !in->failed) {
     struct mg_str text = mg_bytes_get(in, mg_varint_get(in));
     if (!in->failed && define(scope, text, 0)) return scope->count - 1;
-  } else if (reference <= scope->count && scope->texts[reference - 1].ptr) {
+  } else if (reference && reference <= scope->count && scope->texts[reference - 1].ptr) {
     return (uint32_t)reference - 1;
   }
   in->failed = true;
@@ -88,7 +88,7 @@ static struct mg_lines get_block(struct mg_scope *scope, struct mg_cursor *in)
   if (reference == 0 && !in->failed) {
     struct mg_lines lines = get_lines(scope, in, mg_varint_get(in));
     if (!in->failed && define(scope, mg_str(NULL, lines.count), lines.first)) return lines;
-  } else if (reference <= scope->count && !in->failed && !scope->texts[reference - 1].ptr) {
+  } else if (reference && reference <= scope->count && !in->failed && !scope->texts[reference - 1].ptr) {
     return (struct mg_lines){scope->firsts[reference - 1], (uint32_t)scope->texts[reference - 1].len};
   }
   in->failed = true;
@@ -167,7 +167,7 @@ static void decode_body(struct mg_scope *scope, struct mg_cursor *in, struct mg_
   if (reference == 0 && !in->failed) {
     entry->content = raw.len ? raw : mg_bytes_get(in, (uint64_t)(in->end - in->at));
     if (!define(scope, entry->content, 0)) in->failed = true;
-  } else if (reference <= scope->count && scope->texts[reference - 1].ptr) {
+  } else if (reference && reference <= scope->count && scope->texts[reference - 1].ptr) {
     entry->content = scope->texts[reference - 1];
   } else {
     in->failed = true;

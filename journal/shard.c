@@ -40,6 +40,7 @@ int mg_shard_open(struct mg_shard **out, const struct mg_shard_options *options,
   shard->lock_fd = shard->segment.fd = shard->stage.fd = -1;
   shard->segment.ops = ops;
   pthread_mutex_init(&shard->mutex, NULL);
+  pthread_mutex_init(&shard->spare_mutex, NULL);
   shard->packer = mg_packer_new(options->compress, options->level);
   *out = shard;
   int result = lock(shard, error);
@@ -77,14 +78,18 @@ int mg_shard_new_segment(struct mg_shard *shard, uint32_t epoch, uint64_t id_bas
     uint64_t mixed[2] = {now_us * 0x9e3779b97f4a7c15u, (uint64_t)(uintptr_t)shard ^ preamble.number};
     memcpy(preamble.uuid, mixed, sizeof mixed);
   }
-  if (!atomic_load(&shard->spare_ready)) {
-    int result = mg_spare_make(shard->ops, shard->folder, shard->options.number, shard->options.segment_bytes);
-    if (result != 0) return result;
-  }
-  atomic_store(&shard->spare_ready, false);
   struct mg_segment segment;
-  int result = mg_segment_create(&segment, shard->ops, shard->folder, &preamble);
-  if (result != 0) return result;
+  pthread_mutex_lock(&shard->spare_mutex);
+  int result = atomic_load(&shard->spare_ready)
+                   ? 0
+                   : mg_spare_make(shard->ops, shard->folder, shard->options.number, shard->options.segment_bytes);
+  if (result == 0) result = mg_segment_create(&segment, shard->ops, shard->folder, &preamble);
+  if (result == 0) atomic_store(&shard->spare_ready, false);
+  pthread_mutex_unlock(&shard->spare_mutex);
+  if (result != 0) {
+    atomic_store(&shard->spare_ready, false); /* whatever became of it: the next try makes a new one */
+    return result;
+  }
   pthread_mutex_lock(&shard->mutex);
   shard->segment = segment;
   pthread_mutex_unlock(&shard->mutex);
@@ -213,6 +218,7 @@ int mg_shard_close(struct mg_shard **pointer)
   mg_stage_close_file(&shard->stage);
   if (shard->lock_fd >= 0) shard->ops->close(shard->lock_fd);
   mg_packer_free(&shard->packer);
+  pthread_mutex_destroy(&shard->spare_mutex);
   pthread_mutex_destroy(&shard->mutex);
   free(shard);
   return result;

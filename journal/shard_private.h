@@ -31,6 +31,7 @@ struct mg_shard {
   _Atomic uint64_t batches, placed_bytes, segments;
   _Atomic uint64_t committed_lsn; /* as the producer last told, for group commit */
   _Atomic uint64_t durable_lsn;
+  pthread_mutex_t spare_mutex; /* the spare file */
   pthread_mutex_t mutex; /* what follows, and the segment's descriptor against being closed in a sync */
   struct mg_segment *sealing[MG_SEALING_MAX];
   unsigned sealing_count;

@@ -68,7 +68,7 @@ static void finish_sealed(struct mg_shard *shard)
 static bool make_spare(struct mg_shard *shard)
 {
   if (!atomic_load(&shard->spare_wanted) || atomic_load(&shard->spare_ready)) return true;
-  if (atomic_exchange_explicit(&shard->draining, true, memory_order_acquire)) return false; /* a rotation may be making one */
+  pthread_mutex_lock(&shard->spare_mutex); /* a rotation may be making one */
   int result = atomic_load(&shard->spare_ready)
                    ? 0
                    : mg_spare_make(shard->ops, shard->folder, shard->options.number, shard->options.segment_bytes);
@@ -76,7 +76,7 @@ static bool make_spare(struct mg_shard *shard)
     atomic_store(&shard->spare_ready, true);
     atomic_store(&shard->spare_wanted, false);
   }
-  atomic_store_explicit(&shard->draining, false, memory_order_release);
+  pthread_mutex_unlock(&shard->spare_mutex);
   return result == 0;
 }
 
