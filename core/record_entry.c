@@ -65,15 +65,12 @@ static bool set_aside_line(struct mg_recorder *recorder, struct mg_exchange *ex,
 }
 
 /* The same for all lines of a block. */
-static bool set_aside_block(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned which, enum mg_text_kind kind,
-                            struct mg_str *raw)
+static bool set_aside_block(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned which, struct mg_text_block *block)
 {
-  struct mg_str rest = *raw, line;
-  bool fits = mg_texts_block_bound(*raw) <= MG_BLOCK_BOUND_MAX;
-  while (fits && mg_texts_next_line(&rest, &line)) fits = !too_big(kind, line);
-  if (fits) return true;
-  rest = *raw;
-  *raw = mg_str("", 0);
+  struct mg_str rest = block->raw, line;
+  enum mg_text_kind kind = block->kind;
+  if (block->fits) return true;
+  *block = mg_texts_find_block(recorder->texts, kind, mg_str("", 0));
   while (mg_texts_next_line(&rest, &line))
     if (!put_long_line(recorder, ex, which, kind, line)) return false;
   return true;
@@ -129,10 +126,15 @@ bool mg_record_put_start(struct mg_recorder *recorder, struct mg_exchange *ex, c
   record->has_line = request >= MG_LEVEL_METADATA;
   record->has_headers = request >= MG_LEVEL_HEADERS && !plan->headers_may_fall;
   if (record->has_line && !set_aside_line(recorder, ex, MG_HEAD_CLIENT_LINE, MG_TEXT_REQUEST_LINE, &head.line)) return false;
-  if (record->has_headers && !set_aside_block(recorder, ex, MG_CLIENT_REQUEST, MG_TEXT_REQUEST_HEADER, &head.headers)) return false;
+  struct mg_text_block block = {0};
+  if (record->has_headers) {
+    mg_texts_begin(recorder->texts);
+    block = mg_texts_find_block(recorder->texts, MG_TEXT_REQUEST_HEADER, head.headers);
+    if (!set_aside_block(recorder, ex, MG_CLIENT_REQUEST, &block)) return false;
+  }
   size_t bound = context_bound(ex);
   if (record->has_line) bound += mg_texts_bound(MG_TEXT_REQUEST_LINE, head.line);
-  if (record->has_headers) bound += mg_texts_block_bound(head.headers);
+  if (record->has_headers) bound += mg_texts_block_room(stage, &block); /* a scope that begins now has room for anything */
   uint64_t time_us = mg_record_time_us(ex, ex->began_ns);
   uint8_t *start = mg_stage_begin(stage, bound, time_us, record->number);
   if (!start) return false;
@@ -141,7 +143,7 @@ bool mg_record_put_start(struct mg_recorder *recorder, struct mg_exchange *ex, c
   *at++ = (uint8_t)(request | response << 2 | (record->has_line ? MG_HAS_LINE : 0) | (record->has_headers ? MG_HAS_HEADERS : 0));
   at = put_context(recorder, ex, at);
   if (record->has_line) at = mg_texts_put(recorder->texts, stage, at, MG_TEXT_REQUEST_LINE, head.line);
-  if (record->has_headers) at = mg_texts_put_block(recorder->texts, stage, at, MG_TEXT_REQUEST_HEADER, head.headers);
+  if (record->has_headers) at = mg_texts_put_block(recorder->texts, stage, at, &block);
   mg_stage_commit(stage, (size_t)(at - start), MG_ENTRY_START, 0, 0);
   return true;
 }
@@ -151,6 +153,7 @@ bool mg_record_put_start(struct mg_recorder *recorder, struct mg_exchange *ex, c
 /* The four messages, as far as the final levels want them and START does not have them. */
 struct messages {
   struct head heads[MG_MESSAGES];
+  struct mg_text_block found[MG_MESSAGES];
   uint8_t blocks;
   bool line;
   unsigned flags;
@@ -190,18 +193,22 @@ static bool set_aside_messages(struct mg_recorder *recorder, struct mg_exchange 
   if (!(messages->flags & MG_END_SAME_LINE) &&
       !set_aside_line(recorder, ex, MG_HEAD_UPSTREAM_LINE, MG_TEXT_REQUEST_LINE, &heads[MG_UPSTREAM_REQUEST].line))
     return false;
-  for (unsigned i = 0; i < MG_MESSAGES; i++)
-    if ((messages->blocks >> i & 1) && !set_aside_block(recorder, ex, i, kinds[i], &heads[i].headers)) return false;
+  mg_texts_begin(recorder->texts);
+  for (unsigned i = 0; i < MG_MESSAGES; i++) {
+    if (!(messages->blocks >> i & 1)) continue;
+    messages->found[i] = mg_texts_find_block(recorder->texts, kinds[i], heads[i].headers);
+    if (!set_aside_block(recorder, ex, i, &messages->found[i])) return false;
+  }
   for (unsigned i = MG_UPSTREAM_RESPONSE; i < MG_MESSAGES; i++)
     if (heads[i].line.len > ATTRIBUTE_MAX) heads[i].line.len = ATTRIBUTE_MAX; /* a reason phrase */
   return true;
 }
 
-static size_t messages_bound(const struct messages *messages)
+static size_t messages_bound(const struct mg_stage *stage, const struct messages *messages)
 {
   size_t bound = 0;
   for (unsigned i = 0; i < MG_MESSAGES; i++) {
-    if (messages->blocks >> i & 1) bound += mg_texts_block_bound(messages->heads[i].headers);
+    if (messages->blocks >> i & 1) bound += mg_texts_block_room(stage, &messages->found[i]);
     bound += i < MG_UPSTREAM_RESPONSE ? mg_redact_line_bound(messages->heads[i].line) + 6 : messages->heads[i].line.len + 6;
   }
   return bound;
@@ -273,7 +280,7 @@ static uint8_t *put_messages(struct mg_recorder *recorder, const struct messages
   *at++ = messages->blocks;
   for (unsigned i = 0; i < MG_MESSAGES; i++)
     if (messages->blocks >> i & 1)
-      at = mg_texts_put_block(recorder->texts, recorder->stage, at, kinds[i], messages->heads[i].headers);
+      at = mg_texts_put_block(recorder->texts, recorder->stage, at, &messages->found[i]);
   return at;
 }
 
@@ -292,7 +299,7 @@ bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, uns
   unsigned status = ex->head_sent ? ex->response.status : 0, attribute_count = gather_attributes(recorder, ex, attributes);
   choose_messages(ex, request, response, &messages);
   if (!set_aside_messages(recorder, ex, &messages)) return false;
-  size_t bound = FIXED_MAX + target.len + messages_bound(&messages);
+  size_t bound = FIXED_MAX + target.len + messages_bound(stage, &messages);
   for (unsigned i = 0; i < 2 * attribute_count; i++) bound += attributes[i].len + 6;
   if (bound > MG_ENTRY_BYTES_MAX) attribute_count = 0, bound = MG_ENTRY_BYTES_MAX;
   uint64_t now_ns = uv_hrtime(), time_us = mg_record_time_us(ex, now_ns);

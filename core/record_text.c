@@ -16,7 +16,8 @@ struct known_line {
 
 struct known_block {
   struct mg_place place;
-  uint32_t hash;
+  uint64_t turn; /* when it was needed last */
+  uint32_t hash, bound;
   uint16_t raw_len;
   uint8_t kind;
   char raw[BLOCK_RAW_MAX];
@@ -35,6 +36,7 @@ struct mg_texts {
   struct known_block blocks[BLOCK_SETS][WAYS];
   struct known_piece pieces[PIECES];
   struct mg_place empty; /* the text of no bytes */
+  uint64_t turn;
   char scratch[MG_TEXT_BOUND_MAX];
 };
 
@@ -127,45 +129,76 @@ bool mg_texts_next_line(struct mg_str *raw, struct mg_str *line)
   return true;
 }
 
-size_t mg_texts_block_bound(struct mg_str raw)
+/* What the lines of a block take at most, and whether each of them may be written in place. */
+static void measure(struct mg_text_block *block)
 {
-  size_t bound = 16;
-  struct mg_str line;
-  if (raw.len > MG_BLOCK_BOUND_MAX) return raw.len;
-  while (mg_texts_next_line(&raw, &line)) bound += mg_texts_bound(MG_TEXT_REQUEST_HEADER, line);
-  return bound;
+  struct mg_str rest = block->raw, line;
+  block->bound = 16;
+  block->fits = true;
+  while (mg_texts_next_line(&rest, &line)) {
+    size_t bound = mg_texts_bound(block->kind, line);
+    block->bound += bound;
+    if (bound > MG_TEXT_BOUND_MAX) block->fits = false;
+  }
+  if (block->bound > MG_BLOCK_BOUND_MAX) block->fits = false;
 }
 
-static struct known_block *block_of(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw)
+void mg_texts_begin(struct mg_texts *texts)
 {
+  texts->turn++;
+}
+
+/* The one that was not used for longest makes room, but none that this entry needs. */
+static struct known_block *replace(struct known_block *set, uint64_t turn)
+{
+  struct known_block *oldest = set[0].turn <= set[1].turn ? &set[0] : &set[1];
+  return oldest->turn == turn ? NULL : oldest;
+}
+
+struct mg_text_block mg_texts_find_block(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw)
+{
+  struct mg_text_block block = {.raw = raw, .kind = kind};
   uint32_t hash = sample(raw.ptr, raw.len, kind);
   struct known_block *set = texts->blocks[hash % BLOCK_SETS];
   for (int way = 0; way < WAYS; way++) {
-    struct known_block *block = &set[way];
-    if (block->hash == hash && block->raw_len == raw.len && block->kind == kind && memcmp(block->raw, raw.ptr, raw.len) == 0)
-      return block;
+    struct known_block *known = &set[way];
+    if (known->hash != hash || known->raw_len != raw.len || known->kind != kind || memcmp(known->raw, raw.ptr, raw.len) != 0) continue;
+    known->turn = texts->turn;
+    block.known = known;
+    block.bound = known->bound;
+    block.fits = true;
+    return block;
   }
-  if (raw.len > BLOCK_RAW_MAX) return NULL;
-  set[1] = set[0];
-  set[0].place = (struct mg_place){0};
-  set[0].hash = hash;
-  set[0].raw_len = (uint16_t)raw.len;
-  set[0].kind = (uint8_t)kind;
-  memcpy(set[0].raw, raw.ptr, raw.len);
-  return &set[0];
+  measure(&block);
+  struct known_block *known = raw.len <= BLOCK_RAW_MAX && block.fits ? replace(set, texts->turn) : NULL;
+  if (!known) return block;
+  known->place = (struct mg_place){0};
+  known->turn = texts->turn;
+  known->hash = hash;
+  known->bound = (uint32_t)block.bound;
+  known->raw_len = (uint16_t)raw.len;
+  known->kind = (uint8_t)kind;
+  memcpy(known->raw, raw.ptr, raw.len);
+  block.known = known;
+  return block;
 }
 
-uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_text_kind kind, struct mg_str raw)
+size_t mg_texts_block_room(const struct mg_stage *stage, const struct mg_text_block *block)
 {
-  struct known_block *block = block_of(texts, kind, raw);
-  struct mg_place once = {0}, *place = block ? &block->place : &once;
+  return block->known && mg_is_defined(stage, &block->known->place) ? 8 : block->bound;
+}
+
+uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, const struct mg_text_block *block)
+{
+  struct mg_place once = {0}, *place = block->known ? &block->known->place : &once;
   if (mg_is_defined(stage, place)) return mg_reference_put(at, place);
-  struct mg_str rest = raw, line;
+  struct mg_str rest = block->raw, line;
   unsigned count = 0;
   while (mg_texts_next_line(&rest, &line)) count++;
   *at++ = 0;
   at = mg_varint_put(at, count);
-  while (mg_texts_next_line(&raw, &line)) at = mg_texts_put(texts, stage, at, kind, line);
+  rest = block->raw;
+  while (mg_texts_next_line(&rest, &line)) at = mg_texts_put(texts, stage, at, block->kind, line);
   mg_define(stage, place);
   return at;
 }

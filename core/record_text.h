@@ -21,9 +21,21 @@ enum { MG_TEXT_BOUND_MAX = 4096, MG_BLOCK_BOUND_MAX = 5000 }; /* more goes into 
 size_t mg_texts_bound(enum mg_text_kind kind, struct mg_str raw);
 uint8_t *mg_texts_put(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_text_kind kind, struct mg_str raw);
 
-/** The same for the header lines of a head (from behind its first line to before the empty one, CR LF at each end): a block. */
-size_t mg_texts_block_bound(struct mg_str raw);
-uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_text_kind kind, struct mg_str raw);
+/** The header lines of a head (from behind its first line to before the empty one, CR LF at each end). */
+struct mg_text_block {
+  struct mg_str raw;
+  enum mg_text_kind kind;
+  struct known_block *known; /* NULL: too large or too many to remember */
+  size_t bound;              /* of what it takes in the stage when it is not defined there yet */
+  bool fits;                 /* it may be given to mg_texts_put_block */
+};
+
+/** Begins with another entry: blocks found before may be forgotten. */
+void mg_texts_begin(struct mg_texts *texts);
+struct mg_text_block mg_texts_find_block(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw);
+uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, const struct mg_text_block *block);
+/** What a block takes in the scope that is open. */
+size_t mg_texts_block_room(const struct mg_stage *stage, const struct mg_text_block *block);
 
 /** Takes the next line off raw, without its CR LF; false at the end. */
 bool mg_texts_next_line(struct mg_str *raw, struct mg_str *line);
