@@ -52,6 +52,7 @@ struct load {
   unsigned client_count, next_to_open, opening, ready;
   uint32_t *free_ring; /* indexes of free clients, first freed first used */
   unsigned free_at, free_count, busy;
+  uint64_t clock_ns;                  /* when the clock goes off */
   uint64_t start_ns, warm_ns, end_ns; /* start 0: not all connections are there yet */
   uint64_t issued;
   double next_due; /* nanoseconds after start_ns */
@@ -96,8 +97,15 @@ static uint64_t own_due(const struct client *client)
 
 static void set_clock(struct load *load, uint64_t at_ns)
 {
+  load->clock_ns = at_ns;
   struct itimerspec when = {.it_value = {(time_t)(at_ns / second_ns), (long)(at_ns % second_ns)}};
   MG_ASSERT(timerfd_settime(load->clock_fd, TFD_TIMER_ABSTIME, &when, NULL) == 0);
+}
+
+static void note_lateness(struct load *load, uint64_t wanted_ns)
+{
+  uint64_t now = uv_hrtime();
+  if (now > wanted_ns && now - wanted_ns > load->result->late_ns) load->result->late_ns = now - wanted_ns;
 }
 
 static void arm_clock(struct load *load, uint64_t now)
@@ -242,6 +250,7 @@ static void on_deadline(uv_timer_t *timer)
     finish(load);
   } else if (!load->over) {
     load->over = true;
+    note_lateness(load, load->end_ns);
     count_all_unsent(load);
     if (load->busy == 0) finish(load);
   }
@@ -451,7 +460,9 @@ static void on_clock(uv_poll_t *poll, int status, int events)
   struct load *load = poll->data;
   uint64_t expirations;
   (void)status, (void)events;
-  if (read(load->clock_fd, &expirations, sizeof expirations) == sizeof expirations) send_what_is_due(load);
+  if (read(load->clock_fd, &expirations, sizeof expirations) != sizeof expirations) return;
+  note_lateness(load, load->clock_ns);
+  send_what_is_due(load);
 }
 
 static void prepare(struct load *load)

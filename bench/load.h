@@ -46,6 +46,7 @@ enum bench_fault {
 struct bench_load_result {
   uint64_t sent; /* of the warm-up too, for costs per request */
   uint64_t due, answered, bytes, idle_lost;
+  uint64_t late_ns;   /* the longest that this process itself stood still when it was to run */
   uint64_t in_window; /* answers that came between warm-up and end */
   uint64_t faults[BENCH_FAULT_COUNT];
   uint64_t statuses[6]; /* by first digit */

@@ -164,6 +164,7 @@ static void print_result(FILE *out, const struct bench_load_options *options, co
   fprintf(out, "},\n  \"statuses\": {");
   for (int i = 2; i < 6; i++) fprintf(out, "%s\"%dxx\": %" PRIu64, i > 2 ? ", " : "", i, result->statuses[i]);
   fprintf(out, "},\n");
+  fprintf(out, "  \"generator_late_us\": %.3f,\n", (double)result->late_ns / 1e3);
   print_times(out, "latency_us", result->latency);
   fprintf(out, ",\n");
   print_times(out, "service_us", result->service);

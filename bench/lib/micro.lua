@@ -5,7 +5,7 @@ local process = require "bench.lib.process"
 local USAGE = [[
 usage: bench/micro [--build DIR]               nanoseconds per operation
        bench/micro --callgrind [--build DIR]   instructions per operation
-       bench/micro --check [--build DIR]       the same, against bench/baseline.tsv; exit 1 when one grew by more than 10 %%
+       bench/micro --check [--build DIR]       the same against bench/baseline.tsv; exit 1 when one grew by over 10 %
        bench/micro --update [--build DIR]      writes bench/baseline.tsv
 Exit code 77: it cannot be counted here, or the baseline is another compiler's.
 ]]

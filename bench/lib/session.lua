@@ -98,6 +98,9 @@ function Session:stop_all()
 end
 
 
+local LATE_US = 100000 -- a generator that stands still this long does not measure the target
+
+
 -- A result that did not come, came with errors, or missed its rate.
 local function judge(self, what, result, past_knee_is_a_result)
   if result.failed then return self:reason(what .. ": " .. result.failed) end
@@ -105,6 +108,9 @@ local function judge(self, what, result, past_knee_is_a_result)
   if result.faults > 0 then self:reason(("%s: %d socket errors or time-outs"):format(what, result.faults)) end
   if result.bad / total > 0.001 then
     self:reason(("%s: %.2f %% of the answers are errors"):format(what, result.bad / total * 100))
+  end
+  if (result.late_us or 0) > LATE_US then
+    self:reason(("%s: the load generator itself stood still for %.0f ms"):format(what, result.late_us / 1e3))
   end
   local short = result.asked and result.rps < 0.95 * result.asked
   if short and not past_knee_is_a_result then

@@ -1,7 +1,7 @@
 -- tools.lua - one run of a load generator against one target: what it did, what it cost the target.
 -- A result has tool, asked, rps, requests, seconds, p50_us, p99_us, p999_us, max_us, bad (answers other than 2xx and
 -- 3xx), faults (everything else that went wrong), unsent, user_us, kernel_us, cpu_us (per request), busy (processors
--- that were busy), memory_kib; or failed, a sentence.
+-- that were busy), memory_kib, late_us (how long the generator itself stood still); or failed, a sentence.
 local cjson = require "cjson"
 local process = require "bench.lib.process"
 local workloads = require "bench.lib.workloads"
@@ -38,13 +38,16 @@ end
 local function read_own(text)
   local ok, r = pcall(cjson.decode, text)
   if not ok then return { failed = "its result is no JSON" } end
-  if r.answered == 0 then return { failed = "no request was answered" } end
+  if r.answered == 0 then
+    return { failed = ("no request was answered; the load generator stood still for up to %.0f ms")
+      :format(r.generator_late_us / 1e3) }
+  end
   local kinds, latency = r.errors_by_kind, r.latency_us
   return {
     requests = r.sent, rps = r.achieved_rate, asked = r.asked_rate, unsent = kinds.unsent, bad = kinds.status,
     faults = kinds.connect + kinds.closed + kinds.timeout + kinds.malformed + r.idle_lost,
     p50_us = latency.p50, p99_us = latency.p99, p999_us = latency.p999, max_us = latency.max,
-    service_p50_us = r.service_us.p50, service_p99_us = r.service_us.p99,
+    late_us = r.generator_late_us, service_p50_us = r.service_us.p50, service_p99_us = r.service_us.p99,
   }
 end
 
