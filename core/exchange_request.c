@@ -171,10 +171,11 @@ enum mg_next mg_step_record(struct mg_exchange *ex)
     return MG_NEXT;
   }
   int err = mg_record_start(ex);
-  if (err == MG_EAGAIN_LATER) { /* storage.on_full: block */
+  if (err == MG_EAGAIN_LATER) { /* for space, or for the disk */
     mg_timer_set(&ex->gateway->net.wheel, &ex->sleep, MG_TICK_MS);
     return MG_WAIT;
   }
+  mg_timer_off(&ex->sleep);
   if (err) return mg_exchange_fail(ex, err);
   ex->step = MG_STEP_UPSTREAM;
   return MG_NEXT;

@@ -213,8 +213,7 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
 static void on_flush(struct mg_timer *timer)
 {
   struct mg_gateway *gateway = (struct mg_gateway *)((char *)timer - offsetof(struct mg_gateway, flush));
-  mg_recorder_flush(gateway->recorder);
-  atomic_store_explicit(&gateway->cell->count.journal_bytes, mg_recorder_bytes(gateway->recorder), memory_order_relaxed);
+  mg_recorder_flush(gateway->recorder, gateway->cell);
   mg_timer_set(&gateway->net.wheel, timer, FLUSH_MS);
 }
 
@@ -223,7 +222,7 @@ int mg_gateway_prepare(struct mg_gateway *gateway, const struct mg_generation *g
   bool wanted = generation->unrouted.any;
   for (unsigned i = 0; i < generation->plan_count; i++) wanted = wanted || generation->plans[i].journal.any;
   if (!wanted || gateway->recorder) return 0;
-  if (mg_recorder_open(&gateway->recorder, gateway->settings, gateway->slot, gateway->id_base, error) != 0) return -1;
+  if (mg_recorder_open(&gateway->recorder, gateway, error) != 0) return -1;
   mg_timer_init(&gateway->flush, on_flush);
   mg_timer_set(&gateway->net.wheel, &gateway->flush, FLUSH_MS);
   return 0;

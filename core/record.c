@@ -106,9 +106,57 @@ static struct mg_shard_options shard_options(const struct mg_settings *settings,
                                    .now_us = wall_us()};
 }
 
-int mg_recorder_open(struct mg_recorder **out, const struct mg_settings *settings, unsigned slot, uint64_t id_base,
-                     struct mg_buf *error)
+/* --- group commit ----------------------------------------------------------------------------------------------------------------- */
+
+static void wait_for_sync(struct mg_recorder *recorder, uint64_t handle)
 {
+  if (recorder->waiting_count == recorder->waiting_capacity) {
+    recorder->waiting_capacity = recorder->waiting_capacity ? recorder->waiting_capacity * 2 : 64;
+    recorder->waiting = mg_realloc(recorder->waiting, recorder->waiting_capacity * sizeof *recorder->waiting);
+  }
+  recorder->waiting[recorder->waiting_count++] = handle;
+  if (recorder->waiting_count == 1) mg_shard_ask_sync(recorder->shard);
+}
+
+/* Those whose START is on the disk go on; the others, which came while it was written, make the next group. */
+static void on_synced(uv_async_t *async)
+{
+  struct mg_recorder *recorder = async->data;
+  unsigned count = recorder->waiting_count;
+  uint64_t *handles = recorder->waiting;
+  recorder->waiting = NULL;
+  recorder->waiting_count = recorder->waiting_capacity = 0;
+  for (unsigned i = 0; i < count; i++) {
+    struct mg_exchange *ex = mg_exchange_find(recorder->gateway, handles[i]);
+    if (ex && ex->step == MG_STEP_RECORD) mg_exchange_run(ex);
+  }
+  free(handles);
+}
+
+static void tell_synced(void *context)
+{
+  uv_async_send(context);
+}
+
+static void on_async_closed(uv_handle_t *handle)
+{
+  free(handle);
+}
+
+static void start_group(struct mg_recorder *recorder, struct mg_gateway *gateway)
+{
+  recorder->group = true;
+  recorder->synced = mg_calloc(1, sizeof *recorder->synced);
+  recorder->synced->data = recorder;
+  uv_async_init(gateway->net.loop, recorder->synced, on_synced);
+  mg_shard_on_sync(recorder->shard, tell_synced, recorder->synced);
+}
+
+int mg_recorder_open(struct mg_recorder **out, struct mg_gateway *gateway, struct mg_buf *error)
+{
+  const struct mg_settings *settings = gateway->settings;
+  unsigned slot = gateway->slot;
+  uint64_t id_base = gateway->id_base;
   struct mg_recorder *recorder = mg_calloc(1, sizeof *recorder);
   struct mg_recovery recovery;
   const struct mg_shard_options options = shard_options(settings, slot, id_base);
@@ -132,6 +180,8 @@ int mg_recorder_open(struct mg_recorder **out, const struct mg_settings *setting
   recorder->stage = mg_shard_stage(recorder->shard);
   recorder->reserve = recorder->stage->slots >= 8 ? recorder->stage->slots / 4 : 0;
   recorder->texts = mg_texts_open(recorder->redactor);
+  recorder->gateway = gateway;
+  if (options.sync == MG_SYNC_GROUP) start_group(recorder, gateway);
   return 0;
 }
 
@@ -145,12 +195,9 @@ void mg_recorder_close(struct mg_recorder **pointer)
     mg_log(MG_LOG_ERROR, "the journal's last entries stay in its stage until the next start: %s", strerror(-result));
   if (recorder->redactor) mg_redactor_close(&recorder->redactor);
   if (recorder->texts) mg_texts_close(&recorder->texts);
+  if (recorder->synced) uv_close((uv_handle_t *)recorder->synced, on_async_closed);
+  free(recorder->waiting);
   free(recorder);
-}
-
-uint64_t mg_recorder_bytes(const struct mg_recorder *recorder)
-{
-  return mg_shard_facts(recorder->shard).placed_bytes;
 }
 
 /* --- a full stage ----------------------------------------------------------------------------------------------------------------- */
@@ -183,10 +230,13 @@ static void say_gap(struct mg_recorder *recorder, uint64_t time_us)
   if (mg_record_put_gap(recorder, time_us, recorder->gap_first, recorder->gap_count, recorder->gap_reason)) recorder->gap_count = 0;
 }
 
-void mg_recorder_flush(struct mg_recorder *recorder)
+void mg_recorder_flush(struct mg_recorder *recorder, struct mg_worker_cell *cell)
 {
   say_gap(recorder, recorder->stage->last_time_us);
   mg_shard_flush(recorder->shard);
+  struct mg_shard_facts facts = mg_shard_facts(recorder->shard);
+  atomic_store_explicit(&cell->count.journal_bytes, facts.placed_bytes, memory_order_relaxed);
+  atomic_store_explicit(&cell->journal_errno, (uint32_t)facts.trouble, memory_order_relaxed);
 }
 
 /* --- the life of an exchange ------------------------------------------------------------------------------------------------------ */
@@ -201,6 +251,7 @@ static int begin(struct mg_recorder *recorder, struct mg_exchange *ex, const str
   record->number = ++recorder->number;
   if (room && mg_record_put_start(recorder, ex, plan)) {
     mg_count(&ex->gateway->cell->count.journal_exchanges, 1);
+    record->lsn = recorder->group ? recorder->stage->next_lsn - 1 : 0;
     mg_shard_push(recorder->shard);
     return 0;
   }
@@ -212,8 +263,14 @@ static int begin(struct mg_recorder *recorder, struct mg_exchange *ex, const str
 int mg_record_start(struct mg_exchange *ex)
 {
   const struct mg_journal_plan *plan = plan_of(ex);
-  if (!plan || ex->record.number) return 0;
-  return begin(ex->gateway->recorder, ex, plan);
+  if (!plan) return 0;
+  struct mg_recorder *recorder = ex->gateway->recorder;
+  int err = ex->record.number ? 0 : begin(recorder, ex, plan);
+  if (err || !ex->record.lsn || ex->step != MG_STEP_RECORD) return err;
+  if (mg_shard_durable(recorder->shard, ex->record.lsn)) return ex->record.lsn = 0, 0;
+  if (mg_shard_facts(recorder->shard).trouble) return MG_ENOJOURNAL;
+  wait_for_sync(recorder, ex->handle);
+  return MG_EAGAIN_LATER;
 }
 
 /* Pieces of text end before the next is begun, so that the same body is cut the same way again. */

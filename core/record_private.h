@@ -29,6 +29,11 @@ struct mg_recorder {
   unsigned reserve; /* slots kept for exchanges that have begun */
   uint64_t number; /* of the last exchange */
   uint64_t id_base;
+  bool group;      /* START must be on the disk before anything goes upstream */
+  struct mg_gateway *gateway;
+  uv_async_t *synced; /* from the shard's thread; NULL without group */
+  uint64_t *waiting;  /* handles of exchanges that wait for a sync */
+  unsigned waiting_count, waiting_capacity;
   uint64_t gap_first, gap_count; /* not recorded, and not said so yet */
   uint8_t gap_reason;
   struct mg_context contexts[MG_CONTEXTS];

@@ -48,6 +48,7 @@ struct mg_worker_cell {
   _Atomic uint32_t running_route;                        /* what Lua is running: route index + 1, 0 for nothing */
   _Atomic uint32_t running_filter;                       /* position in the route's chain, from 1 */
   _Atomic uint64_t running_generation;
+  _Atomic uint32_t journal_errno; /* what keeps the journal from being written; 0: nothing */
   _Atomic int32_t pid;
   _Alignas(MG_CACHE_LINE) struct {
 #define X(field) _Atomic uint64_t field;

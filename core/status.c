@@ -94,6 +94,8 @@ static void text_worker(const struct mg_status *status, unsigned slot, struct mg
                 (unsigned long long)atomic_load(&cell->count.connections_active),
                 (unsigned long long)atomic_load(&cell->count.requests));
   if (facts.deaths) mg_buf_printf(out, ", replaced %u times", facts.deaths);
+  int trouble = (int)atomic_load(&cell->journal_errno);
+  if (trouble) mg_buf_printf(out, ", JOURNAL CANNOT BE WRITTEN: %s", strerror(trouble));
   mg_buf_append(out, "\n", 1);
 }
 
@@ -141,6 +143,7 @@ static void json_worker(const struct mg_status *status, unsigned slot, struct mg
   const struct mg_worker_cell *cell = mg_shm_worker(status->shm, slot);
   mg_buf_printf(out, "%s{\"slot\":%u,\"pid\":%d,\"generation\":%llu,\"live_generations\":%u,\"deaths\":%u",
                 slot ? "," : "", slot, facts.pid, (unsigned long long)facts.generation, facts.live, facts.deaths);
+  mg_buf_printf(out, ",\"journal_errno\":%u", (unsigned)atomic_load(&cell->journal_errno));
   mg_buf_printf(out, ",\"keeps_dying\":%s,\"connections\":%llu,\"exchanges\":%llu,\"requests\":%llu}",
                 facts.keeps_dying ? "true" : "false", (unsigned long long)atomic_load(&cell->count.connections_active),
                 (unsigned long long)atomic_load(&cell->count.exchanges_active),

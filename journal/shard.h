@@ -50,8 +50,10 @@ int mg_shard_drain(struct mg_shard *shard);
 
 /** Any thread, MG_SYNC_GROUP: whether everything up to lsn is on the disk. */
 bool mg_shard_durable(const struct mg_shard *shard, uint64_t lsn);
-/** Asks for a sync of everything committed so far; done(context) is called from the own thread when one has ended. */
+/** Has done(context) called from the own thread whenever a sync has ended. */
 void mg_shard_on_sync(struct mg_shard *shard, void (*done)(void *context), void *context);
+/** Asks for a sync of everything committed so far. */
+void mg_shard_ask_sync(struct mg_shard *shard);
 
 struct mg_shard_facts {
   uint64_t batches, placed_bytes, segments; /* since it was opened */

@@ -163,6 +163,10 @@ void mg_shard_on_sync(struct mg_shard *shard, void (*done)(void *context), void 
   shard->on_sync = done;
   shard->on_sync_context = context;
   pthread_mutex_unlock(&shard->mutex);
+}
+
+void mg_shard_ask_sync(struct mg_shard *shard)
+{
   atomic_store(&shard->committed_lsn, shard->stage.next_lsn - 1);
   mg_shard_wake(shard);
 }

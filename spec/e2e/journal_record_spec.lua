@@ -230,6 +230,54 @@ routes:
     verified(gateway)
   end)
 
+  it("answers when what it recorded is on the disk, where storage.sync is group", function()
+    local origin = h.builtin_origin()
+    local gateway = recording(origin.port, "METADATA", "METADATA", { server = "storage: { sync: group }\n" })
+    local load = h.load(gateway:url("/status/200"), 1).finish()
+    assert.truthy(load.requests > 20, load.text)
+    assert.equal(0, load.bad + load.errors, load.text)
+    verified(gateway)
+  end)
+
+  it("goes on without space as storage.on_full says, tells it, and recovers by itself", function()
+    if not h.process.is_root() then return pending("mounting needs root") end
+    local origin = h.builtin_origin()
+    for policy, wanted in pairs { refuse = 503, drop = 200 } do
+      local mounted = h.folder()
+      local mount = "mount -t tmpfs -o size=1400k tmpfs " .. mounted
+      if os.execute(mount) ~= 0 then return pending("mounting is not allowed") end
+      local gateway = h.gateway {
+        routes = h.route_to(origin.port, LEVELS:format("FULL", "FULL")), args = { "--journal", mounted .. "/journal" },
+        server = ("storage: { on_full: %s, stage_size: 128kb, shard_size: 256kb, compression: none }\n"):format(policy),
+      }
+      gateway.folder_of_journal = mounted .. "/journal"
+      local status, answer = "journal_dropped 0", nil
+      for n = 1, 4000 do
+        local client = gateway:connect()
+        client:send(("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2000\r\n\r\n%08d"):format(n) .. ("x"):rep(1992))
+        answer = client:response()
+        client:close()
+        status = n % 20 == 0 and gateway:control("status").out or status
+        local dropped = tonumber(status:match("journal_dropped%s+(%d+)"))
+        if answer.status == 503 or dropped > 0 then break end
+        assert.equal(200, answer.status)
+      end
+      assert.equal(wanted, answer.status)
+      h.eventually(function()
+        return gateway:control("status").out:find("CANNOT BE WRITTEN: No space left on device", 1, true)
+      end, 5, "the status to tell it")
+      os.execute("rm " .. mounted .. "/journal/shard-000-0000000001.mgj")
+      h.eventually(function()
+        return not gateway:control("status").out:find("JOURNAL CANNOT", 1, true)
+      end, 5, "the journal to be written again")
+      assert.equal(200, gateway:get("/status/200").status)
+      local out = journal(gateway, "verify").out
+      assert.truthy(out:find(" 0 repeated", 1, true), out)
+      if policy == "drop" then assert.truthy(tonumber(out:match("(%d+) dropped")) > 0, out) end
+      os.execute("umount -l " .. mounted)
+    end
+  end)
+
   it("is one gateway's at a time", function()
     local gateway = recording(h.origin().port, "METADATA", "METADATA")
     local second = h.moongate({ "run", "--routes", gateway.folder .. "/routes.yaml", "--port", "0", "--workers", "1",
