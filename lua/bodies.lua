@@ -1,8 +1,8 @@
 --- bodies.lua - bodies in the hands of filters: held whole, or passed through `chunk` piece by piece.
 --
--- A filter declares what it does: `body = { request = "buffer" | "stream", response = "buffer" | "stream" }`. Buffered bodies
--- are there when its request or response function runs; streamed ones go through its chunk function.
--- (filter_loader checks the declaration.) Owns: the verbs of bodies, the chains of chunk functions.   May call: ffi, handles.   Never: keep a body.
+-- A filter declares what it does: `body = { request = "buffer" | "stream", response = "buffer" | "stream" }` (the loader
+-- checks that). Buffered bodies are there when its request or response function runs; streamed ones go through its chunk
+-- function. Owns: the verbs of bodies, the chains of chunk functions.   May call: ffi, handles.   Never: keep a body.
 
 local ffi = require "moongate.ffi"
 local handles = require "moongate.handles"
@@ -31,12 +31,15 @@ end
 
 --- The function that takes the pieces of one side of a route through its chunk functions; nil when there are none.
 -- @param entries the route's filters in order; @param side "request" or "response"
--- @param wrap entry, chunk function → the function as its on_error wants it; @param meters entry, position → its meter
+-- @param wrap entry, chunk function → the function as its on_error wants it
+-- @param meters entry, position → the number of its meter
 function bodies.chain(entries, side, wrap, meters)
   local chain = {}
   for position, entry in ipairs(entries) do
     if takes(entry, side, "stream") then
-      local link = { run = wrap(entry, entry.module.chunk), conf = entry.conf, state = entry.state, meter = meters(entry, position) }
+      local link = {
+        run = wrap(entry, entry.module.chunk), conf = entry.conf, state = entry.state, meter = meters(entry, position),
+      }
       table.insert(chain, side == "response" and 1 or #chain + 1, link)
     end
   end
@@ -78,8 +81,8 @@ local function body_writer(write)
 end
 
 
---- body, set_body: the whole body, where a filter of the route has declared that it is buffered. Of an answer that a filter or the
--- gateway made, the body is always there.
+--- body, set_body: the whole body, where a filter of the route has declared that it is buffered. Of an answer that a
+-- filter or the gateway made, the body is always there.
 -- @phases request:body request, log; request:set_body request; response:body response, log; response:set_body response
 handles.request.body = body_reader(function(self, len) return C.mg_request_body(self, len) end)
 handles.request.set_body = body_writer(function(self, bytes, len) return C.mg_request_set_body(self, bytes, len) end)

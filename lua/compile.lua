@@ -1,7 +1,7 @@
---- compile.lua - from the canonical configuration to what runs: the route table in C, one function for each route and phase.
+--- compile.lua - from the canonical configuration to what runs: the route table in C, a function for each route and phase.
 --
--- The function of a route and phase calls its filters one after the other; filters, their options and their state are its
--- upvalues, so that LuaJIT compiles the whole chain as one piece. A route without filters for a phase has no function.
+-- The function of a route and phase calls its filters one after the other; filters, their options and their state are
+-- its upvalues, so that LuaJIT compiles the whole chain as one piece. A route without filters for a phase has none.
 -- Owns: the order of filters, what an error does.   May call: ffi, handles, bundle, the loader it is given.
 -- Never: read a file, keep state between loads.
 
@@ -14,17 +14,16 @@ local handles_edits = require "moongate.handles_edits"
 local passwords = require "moongate.passwords"
 local http = require "moongate.http"
 local regex = require "moongate.regex"
+local upstreams = require "moongate.upstreams"
 
 local C = ffi.C
 local compile = {}
 
 local FILTERS_PER_FUNCTION = 16 -- three upvalues each, of the 60 that a function may have
-local PASSIVE = { failures = 5, within = 10000, down_for = 5000 } -- where a route says nothing of passive_health
-local HASHES = { header = C.MG_HASH_HEADER, cookie = C.MG_HASH_COOKIE, query = C.MG_HASH_QUERY }
-local STRATEGIES = { ROUND_ROBIN = 0, LEAST_REQUESTS = 1, CONSISTENT_HASH = 2 }
 local KINDS = {
   path = C.MG_MATCH_PATH, prefix = C.MG_MATCH_PREFIX, segments = C.MG_MATCH_SEGMENTS, host = C.MG_MATCH_HOST,
-  method = C.MG_MATCH_METHOD, header = C.MG_MATCH_HEADER, has_header = C.MG_MATCH_HAS_HEADER, opaque = C.MG_MATCH_OPAQUE,
+  method = C.MG_MATCH_METHOD, header = C.MG_MATCH_HEADER, has_header = C.MG_MATCH_HAS_HEADER,
+  opaque = C.MG_MATCH_OPAQUE,
 }
 --- What C decides of the predicates that the literal table cannot hold; what is not here is a function.
 local TESTS = {
@@ -36,8 +35,8 @@ local TESTS = {
 local LEVELS = { NONE = 0, METADATA = 1, HEADERS = 2, FULL = 3 }
 local COMBINES = { ["and"] = C.MG_MATCH_AND, ["or"] = C.MG_MATCH_OR, ["not"] = C.MG_MATCH_NOT }
 
---- The phases that run per exchange. handle: what a filter's function gets; backwards: the first filter has the last word;
--- ends: a filter may end the phase by answering.
+--- The phases that run per exchange. handle: what a filter's function gets; backwards: the first filter has the last
+-- word; ends: a filter may end the phase by answering.
 local PHASES = {
   { name = "request", handle = "struct mg_request *", ends = true },
   { name = "upstream", handle = "struct mg_request *" },
@@ -308,7 +307,8 @@ local function opaque_function(config, functions, matches)
     if leaf["function"] then tests[i] = functions[leaf["function"]] end
   end
   for i, entry in ipairs(matches) do
-    tests[#(config.opaques or {}) + i] = function(request) return entry.module.match(request, entry.conf, entry.state) end
+    local function matches_too(request) return entry.module.match(request, entry.conf, entry.state) end
+    tests[#(config.opaques or {}) + i] = matches_too
   end
   if next(tests) == nil then return nil end
   local request_type = ffi.typeof("struct mg_request *")
@@ -340,46 +340,6 @@ local function stop_function(started)
       end
     end
     if first_failure then error(first_failure, 0) end
-  end
-end
-
-
--- Upstreams -------------------------------------------------------------------------------------------------------
-
-
---- What CONSISTENT_HASH goes by: kind and name.
-local function hash_key(hash_on)
-  for name, kind in pairs(HASHES) do
-    if hash_on and hash_on[name] then return kind, hash_on[name] end
-  end
-  return C.MG_HASH_CLIENT, ""
-end
-
-
-local function add_upstream(generation, index, upstream)
-  local options = ffi.new("struct mg_upstream_options")
-  options.strategy = STRATEGIES[upstream.strategy] or 0
-  options.host = upstream.host == "target" and 1 or 0
-  options.connect_ms = upstream.timeouts.connect
-  options.read_ms = upstream.timeouts.read
-  options.retries = upstream.retries or 0
-  local passive = upstream.passive_health
-  if passive then
-    options.failures, options.failures_ms, options.down_for_ms = passive.failures, passive.within, passive.down_for
-  else
-    options.failures, options.failures_ms, options.down_for_ms = PASSIVE.failures, PASSIVE.within, PASSIVE.down_for
-  end
-  options.slow_start_ms = upstream.slow_start or 0
-  options.connections_max = upstream.max_connections or 0
-  options.queue_max = upstream.max_queue_size or -1
-  local hash_kind, hash_name = hash_key(upstream.hash_on)
-  options.hash_on = hash_kind
-  C.mg_generation_upstream(generation, index, options, hash_name, #hash_name)
-  for _, target in ipairs(upstream.targets) do
-    local prefix = target.path_prefix or ""
-    local added = C.mg_generation_target(generation, index, target.key, #target.key, target.authority, #target.authority,
-      prefix, #prefix, target.weight or 1)
-    if added < 0 then error("an upstream has too many targets", 0) end
   end
 end
 
@@ -477,7 +437,7 @@ function compile.assemble(parts, generation, host)
   local index_of = {}
   for i, route in ipairs(config.routes) do index_of[route.id] = i - 1 end
   for i, route in ipairs(config.routes) do
-    if route.upstream then add_upstream(generation, i - 1, route.upstream) end
+    if route.upstream then upstreams.add(generation, i - 1, route.upstream) end
     bodies.declare(generation, i - 1, chains[i].entries)
     local filters = concatenated(config.global_filters or {}, route.filters or {})
     if route.journal then add_journal(generation, i - 1, route.journal, filters) end

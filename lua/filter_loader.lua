@@ -16,6 +16,7 @@ Loader.__index = Loader
 
 local API = 1
 local EMBEDDED = "embedded:"
+local ENOENT = 2
 
 --- What filters may require of the gateway's own.
 local OFFERED = {
@@ -73,7 +74,7 @@ local function phase_of(name)
 end
 
 
---- @param options.read      path → bytes, or nil when there is no such file; "embedded:NAME" is in the executable
+--- @param options.read      path → bytes, or nil, why and errno (if there is one); "embedded:NAME" is in the executable
 -- @param options.folder    where the user's filters are, "conf/filters"
 -- @param options.search    list of templates for LuaRocks trees, "/usr/share/lua/5.1/?.lua"
 -- @param options.files     name → path of filters that were found before (a worker's, from its configuration), or nil
@@ -133,6 +134,12 @@ function Loader:search_trees(module_name)
 end
 
 
+--- A copy of a built-in filter in the user's folder is that filter: a checkout of this project has all of them there.
+function Loader:clash(name, own)
+  return own ~= nil and own ~= self.read(embedded_path(name))
+end
+
+
 function Loader:clash_text(name)
   return ("%s has the name of a built-in filter; give it another name"):format(self:folder_path(name))
 end
@@ -148,12 +155,14 @@ function Loader:find(name)
     return path, bytes
   end
   local built_in = self.read(embedded_path(name))
-  local own = self.folder and self.read(self:folder_path(name))
-  if built_in and own then
-    return nil, self:clash_text(name)
+  local own, why, code
+  if self.folder then own, why, code = self.read(self:folder_path(name)) end
+  if built_in then
+    if self:clash(name, own) then return nil, self:clash_text(name) end
+    return embedded_path(name), built_in
   end
-  if built_in then return embedded_path(name), built_in end
   if own then return self:folder_path(name), own end
+  if code and code ~= ENOENT then return nil, ("%s cannot be read: %s"):format(self:folder_path(name), why) end
   local path, bytes = self:search_trees("moongate.filters." .. name)
   if path then return path, bytes end
   return nil, self:unknown(name)
@@ -194,7 +203,9 @@ end
 function Loader:clashes()
   local clashes = {}
   for _, name in ipairs(filter_loader.BUILT_IN) do
-    if self.is_built_in(name) and self.read(self:folder_path(name)) then clashes[#clashes + 1] = name end
+    if self.is_built_in(name) and self:clash(name, (self.read(self:folder_path(name)))) then
+      clashes[#clashes + 1] = name
+    end
   end
   return clashes
 end
@@ -291,7 +302,9 @@ local function needs_fault(module)
   if type(module.needs) ~= "table" then return nil end
   for key, list in pairs(module.needs) do
     if not NEEDS[key] then return ("needs: unknown capability %s; accepted: http"):format(tostring(key)) end
-    if type(list) ~= "table" then return ("needs.%s: found a %s, accepted: a list of route ids"):format(key, type(list)) end
+    if type(list) ~= "table" then
+      return ("needs.%s: found a %s, accepted: a list of route ids"):format(key, type(list))
+    end
     for _, id in ipairs(list) do
       if type(id) ~= "string" then return ("needs.%s: found a %s, accepted: route ids"):format(key, type(id)) end
     end

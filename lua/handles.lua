@@ -1,7 +1,7 @@
 --- handles.lua - what filters hold in their hands: the request, the answer, the finished exchange.
 --
--- Handles are numbers dressed as pointers to structs that nobody can look into. Each method is one call of C, which checks
--- that the exchange still runs; so a handle that was kept too long raises instead of reading what is not its own.
+-- Handles are numbers dressed as pointers to structs that nobody can look into. Each method is one call of C, which
+-- checks that the exchange still runs; so a handle that was kept too long raises instead of reading what is not its own.
 -- Owns: the methods of the three handles.   May call: ffi.   Never: keep anything between calls.
 
 local ffi = require "moongate.ffi"
@@ -22,7 +22,9 @@ local REASONS = {
   [C.MG_LUA_TARGET] = "not a path, query, host or target that can be sent",
   [C.MG_LUA_REGEX] = "the regular expression took too long",
 }
-local SOURCES = { [C.MG_SOURCE_UPSTREAM] = "upstream", [C.MG_SOURCE_FILTER] = "filter", [C.MG_SOURCE_GATEWAY] = "gateway" }
+local SOURCES = {
+  [C.MG_SOURCE_UPSTREAM] = "upstream", [C.MG_SOURCE_FILTER] = "filter", [C.MG_SOURCE_GATEWAY] = "gateway",
+}
 
 
 local function fail(code, method, name)

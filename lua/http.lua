@@ -74,7 +74,8 @@ function http.maker(filter, granted, index_of)
     coroutine.yield("call")
     local status = C.mg_call_status()
     if status <= 0 then return nil, ffi.string(C.mg_call_error(ffi.length), ffi.length[0]) end
-    return { status = status, headers = answer_headers(), body = ffi.string(C.mg_call_answer(ffi.length), ffi.length[0]) }
+    local body = C.mg_call_answer(ffi.length)
+    return { status = status, body = ffi.string(body, ffi.length[0]), headers = answer_headers() }
   end
 end
 

@@ -1,4 +1,4 @@
--- spec/e2e/filter_bodies_spec.lua - filters that hold bodies, change them as they pass, look at each try, or decide a match.
+-- spec/e2e/filter_bodies_spec.lua - filters that hold bodies, change them as they pass, look at a try, decide a match.
 local h = require "spec.helper"
 
 
@@ -160,7 +160,8 @@ describe("a filter's match function", function()
   it("has to agree with the route's predicates", function()
     local filter = 'local f = { api = 1 }\nfunction f.match(req) return req:header_is("x-beta", "1") end\nreturn f\n'
     local origin = h.origin()
-    local gateway = h.gateway { routes = h.route_to(origin.port, "    filters: [ beta ]\n"), filters = { beta = filter } }
+    local routes = h.route_to(origin.port, "    filters: [ beta ]\n")
+    local gateway = h.gateway { routes = routes, filters = { beta = filter } }
     assert.equal(404, gateway:get("/").status)
     assert.equal(200, gateway:get("/", "X-Beta: 1\r\n").status)
   end)

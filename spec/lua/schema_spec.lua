@@ -53,7 +53,8 @@ local REFUSED = {
   { "regexp", "'\\p{Alpha}'", 'f:1:4: v: found "\\p{Alpha}", accepted: a regular expression (PCRE2) '
     .. "(\\p{Alpha} is Java's; write [[:alpha:]])" },
   { { type = "regexp", secret = true }, "'[a&&b]'", "f:1:4: v: found a secret value, accepted: a regular "
-    .. "expression (PCRE2) (intersection of classes (&&) is Java's; write a look-ahead, (?=[a-z])[^aeiou] for [a-z&&[^aeiou]])" },
+    .. "expression (PCRE2) (intersection of classes (&&) is Java's; write a look-ahead, (?=[a-z])[^aeiou] for "
+    .. "[a-z&&[^aeiou]])" },
   { "boolean", "yes", 'f:1:4: v: found "yes", accepted: true or false (did you mean true?)' },
   { "boolean", "off", 'f:1:4: v: found "off", accepted: true or false (did you mean false?)' },
   { { type = "duration", accepted = "D" }, "30", 'f:1:4: v: found "30", accepted: D (the unit is missing)' },
