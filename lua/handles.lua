@@ -1,7 +1,7 @@
 --- handles.lua - what filters hold in their hands: the request, the answer, the finished exchange.
 --
 -- Handles are numbers dressed as pointers to structs that nobody can look into. Each method is one call of C, which
--- checks that the exchange still runs; so a handle that was kept too long raises instead of reading what is not its own.
+-- checks that the exchange still runs; a handle that was kept too long raises instead of reading what is not its own.
 -- Owns: the methods of the three handles.   May call: ffi.   Never: keep anything between calls.
 
 local ffi = require "moongate.ffi"

@@ -1,6 +1,6 @@
 --- upstreams.lua - the upstream of a route, from the canonical configuration into a generation.
 --
--- Owns: the numbers that C has for strategies and hash keys.   May call: ffi.   Never: resolve a name, open a connection.
+-- Owns: the numbers that C has for strategies and hash keys.   May call: ffi.   Never: resolve a name, connect.
 
 local ffi = require "moongate.ffi"
 

@@ -10,9 +10,8 @@ local COLUMNS, FILE_LINES, HEADER_LINES, FUNCTION_LINES = 120, 500, 150, 70
 local LAYERS = {
   base = { nouns = { "err", "mem", "log", "json", "embedded" }, uses = {}, libraries = {} },
   http = {
-    nouns = { "headers", "digest", "fields", "http1", "body", "chunked", "response_head", "target", "address", 
-      "forward",
-      "routes", "route_index", "query", "cookie" },
+    nouns = { "headers", "digest", "fields", "http1", "body", "chunked", "response_head", "target", "address",
+      "forward", "routes", "route_index", "query", "cookie" },
     uses = { "base" }, libraries = { "llhttp.h", "openssl/evp.h" },
   },
   match = { nouns = { "regex", "predicates" }, uses = { "base", "http" }, libraries = { "pcre2.h" } },
