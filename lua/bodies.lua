@@ -1,8 +1,9 @@
 --- bodies.lua - bodies in the hands of filters: held whole, or passed through `chunk` piece by piece.
 --
--- A filter declares what it does: `body = { request = "buffer" | "stream", response = "buffer" | "stream" }` (checked by
--- the loader). Buffered bodies are there when its request or response function runs; streamed ones go through its
--- chunk function. Owns: the verbs of bodies, the chains of chunk functions.   May call: ffi, handles.   Never: keep a body.
+-- A filter declares what it does: `body = { request = "buffer" | "stream", response = "buffer" | "stream" }`, which the
+-- loader checks. Buffered bodies are there when its request or response function runs; streamed ones go through its
+-- chunk function.
+-- Owns: the verbs of bodies, the chains of chunk functions.   May call: ffi, handles.   Never: keep a body.
 
 local ffi = require "moongate.ffi"
 local handles = require "moongate.handles"

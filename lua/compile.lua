@@ -1,4 +1,4 @@
---- compile.lua - from the canonical configuration to what runs: a route table in C, a function for each route and phase.
+--- compile.lua - from the canonical configuration to what runs: a route table in C, a function per route and phase.
 --
 -- The function of a route and phase calls its filters one after the other; filters, their options and their state are
 -- its upvalues, so that LuaJIT compiles the whole chain as one piece. A route without filters for a phase has none.
