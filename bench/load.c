@@ -5,7 +5,6 @@
 #include "load.h"
 
 #include <arpa/inet.h>
-#include <math.h>
 #include <stdlib.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -14,7 +13,7 @@
 #include "http1.h"
 #include "log.h"
 
-enum { OPENING_MAX = 128, TICK_NS = 10000000, START_MS = 15000, ARENA_BYTES = 4096, RETRY_MS = 50, LATE_MS = 10 };
+enum { OPENING_MAX = 128, START_MS = 15000, ARENA_BYTES = 4096, RETRY_MS = 50, LATE_MS = 10 };
 static const uint64_t second_ns = 1000000000;
 
 enum state { PAUSING, OPENING, FREE, BUSY, IDLE, GONE };
@@ -52,11 +51,10 @@ struct load {
   unsigned client_count, next_to_open, opening, ready;
   uint32_t *free_ring; /* indexes of free clients, first freed first used */
   unsigned free_at, free_count, busy;
-  uint64_t clock_ns;                  /* when the clock goes off */
-  uint64_t start_ns, warm_ns, end_ns; /* start 0: not all connections are there yet */
+  uint64_t clock_ns;              /* when the clock goes off */
+  struct bench_schedule schedule; /* start_ns 0: not all connections are there yet */
+  uint64_t warm_ns, end_ns;
   uint64_t issued;
-  double next_due; /* nanoseconds after start_ns */
-  uint64_t random;
   struct mg_pool pool;
   struct mg_buf scratch;
   bool over, failed;
@@ -64,36 +62,7 @@ struct load {
 
 static void open_client(struct client *client);
 
-/* ---- the schedule ---- */
-
-static double uniform(struct load *load)
-{
-  load->random ^= load->random << 13;
-  load->random ^= load->random >> 7;
-  load->random ^= load->random << 17;
-  return (double)((load->random >> 11) + 1) / 9007199254740993.0;
-}
-
-static uint64_t shared_due(const struct load *load)
-{
-  return load->start_ns + (uint64_t)load->next_due;
-}
-
-static void schedule_next(struct load *load)
-{
-  double gap = (double)second_ns / load->options->rate;
-  if (load->options->arrival == BENCH_POISSON) gap *= -log(uniform(load));
-  load->next_due += gap;
-}
-
-/* When a connection's next request of its own is due: the tick by which its share of the rate has grown to one more. */
-static uint64_t own_due(const struct client *client)
-{
-  const struct load *load = client->load;
-  double per_tick = load->options->rate / load->options->connections * TICK_NS / (double)second_ns;
-  uint64_t tick = (uint64_t)ceil((double)(client->sent + 1) / per_tick - 1e-9);
-  return load->start_ns + tick * TICK_NS;
-}
+/* ---- the clock ---- */
 
 static void set_clock(struct load *load, uint64_t at_ns)
 {
@@ -111,24 +80,19 @@ static void note_lateness(struct load *load, uint64_t wanted_ns)
 static void arm_clock(struct load *load, uint64_t now)
 {
   if (load->over || load->options->rate == 0) return;
-  if (load->options->arrival == BENCH_TICKS)
-    set_clock(load, load->start_ns + ((now - load->start_ns) / TICK_NS + 1) * TICK_NS);
+  if (bench_schedule_ticks(&load->schedule))
+    set_clock(load, load->schedule.start_ns + ((now - load->schedule.start_ns) / BENCH_TICK_NS + 1) * BENCH_TICK_NS);
   else if (load->free_count)
-    set_clock(load, shared_due(load));
+    set_clock(load, bench_schedule_due(&load->schedule));
 }
 
 /* ---- sending ---- */
-
-static bool in_ticks(const struct load *load)
-{
-  return load->options->arrival == BENCH_TICKS && load->options->rate > 0;
-}
 
 static void put_free(struct client *client)
 {
   struct load *load = client->load;
   client->state = FREE;
-  if (in_ticks(load)) return;
+  if (bench_schedule_ticks(&load->schedule)) return;
   unsigned slot = (load->free_at + load->free_count++) % load->options->connections;
   load->free_ring[slot] = (uint32_t)(client - load->clients);
 }
@@ -176,7 +140,7 @@ static void send_in_ticks(struct load *load, uint64_t now)
   for (unsigned i = 0; i < load->options->connections; i++) {
     struct client *client = &load->clients[i];
     if (client->state != FREE) continue;
-    uint64_t due = own_due(client);
+    uint64_t due = bench_schedule_own(&load->schedule, client->sent);
     if (due > now || due >= load->end_ns) continue;
     client->sent++;
     send_request(client, due, now);
@@ -185,17 +149,17 @@ static void send_in_ticks(struct load *load, uint64_t now)
 
 static void send_what_is_due(struct load *load)
 {
-  if (load->over || load->start_ns == 0) return;
+  if (load->over || load->schedule.start_ns == 0) return;
   uint64_t now = uv_hrtime();
-  if (in_ticks(load)) {
+  if (bench_schedule_ticks(&load->schedule)) {
     send_in_ticks(load, now);
   } else {
     while (load->free_count) {
       bool paced = load->options->rate > 0;
-      uint64_t due = paced ? shared_due(load) : now;
+      uint64_t due = paced ? bench_schedule_due(&load->schedule) : now;
       if (due > now || due >= load->end_ns) break;
       struct client *client = take_free(load);
-      if (paced) schedule_next(load);
+      if (paced) bench_schedule_next(&load->schedule);
       send_request(client, due, now);
       now = uv_hrtime();
     }
@@ -217,13 +181,15 @@ static void count_unsent(struct load *load, uint64_t due)
 static void count_all_unsent(struct load *load)
 {
   if (load->options->rate == 0) return;
-  if (load->options->arrival == BENCH_TICKS) {
+  if (bench_schedule_ticks(&load->schedule)) {
     for (unsigned i = 0; i < load->options->connections; i++)
-      for (uint64_t due; (due = own_due(&load->clients[i])) < load->end_ns; load->clients[i].sent++)
+      for (uint64_t due; (due = bench_schedule_own(&load->schedule, load->clients[i].sent)) < load->end_ns;
+           load->clients[i].sent++)
         count_unsent(load, due);
     return;
   }
-  for (uint64_t due; (due = shared_due(load)) < load->end_ns; schedule_next(load)) count_unsent(load, due);
+  for (uint64_t due; (due = bench_schedule_due(&load->schedule)) < load->end_ns; bench_schedule_next(&load->schedule))
+    count_unsent(load, due);
 }
 
 static void on_net_closed(struct mg_net *net)
@@ -244,7 +210,7 @@ static void finish(struct load *load)
 static void on_deadline(uv_timer_t *timer)
 {
   struct load *load = timer->data;
-  if (load->start_ns == 0) {
+  if (load->schedule.start_ns == 0) {
     load->failed = true;
     load->over = true;
     finish(load);
@@ -259,12 +225,12 @@ static void on_deadline(uv_timer_t *timer)
 /* All connections stand: the schedule starts a moment later. */
 static void start(struct load *load)
 {
-  load->start_ns = uv_hrtime() + 20 * 1000000;
-  load->warm_ns = load->start_ns + load->options->warmup_ns;
-  load->end_ns = load->start_ns + load->options->duration_ns;
+  load->schedule.start_ns = uv_hrtime() + 20 * 1000000;
+  load->warm_ns = load->schedule.start_ns + load->options->warmup_ns;
+  load->end_ns = load->schedule.start_ns + load->options->duration_ns;
   uv_update_time(&load->loop);
   uv_timer_start(&load->deadline, on_deadline, load->options->duration_ns / 1000000 + 20 + LATE_MS, 0);
-  set_clock(load, load->start_ns);
+  set_clock(load, load->schedule.start_ns);
 }
 
 /* ---- answers ---- */
@@ -287,7 +253,7 @@ static void fail(struct client *client, enum bench_fault fault)
   }
   if (client->state == FREE) remove_free(client);
   if (client->state == IDLE) load->result->idle_lost++;
-  if (load->start_ns == 0 && client->state != OPENING) load->ready--;
+  if (load->schedule.start_ns == 0 && client->state != OPENING) load->ready--;
   request_over(client);
   client->state = GONE;
   mg_conn_close(&client->base);
@@ -383,7 +349,7 @@ static void on_connected(struct mg_conn *conn, int err)
   struct load *load = client->load;
   load->opening--;
   if (err) {
-    if (load->start_ns && !load->over) load->result->faults[BENCH_FAULT_connect]++;
+    if (load->schedule.start_ns && !load->over) load->result->faults[BENCH_FAULT_connect]++;
     client->refused = true;
     client->state = GONE;
     mg_conn_close(conn);
@@ -394,7 +360,7 @@ static void on_connected(struct mg_conn *conn, int err)
     client->state = IDLE;
   else
     put_free(client);
-  if (load->start_ns == 0 && ++load->ready == load->client_count) start(load);
+  if (load->schedule.start_ns == 0 && ++load->ready == load->client_count) start(load);
   open_more(load);
   send_what_is_due(load);
 }
@@ -439,7 +405,7 @@ static void on_drained(struct mg_conn *conn, int err)
 static void on_closed(struct mg_conn *conn)
 {
   struct client *client = (struct client *)conn;
-  if (!client->load->over && !(client->idle && client->load->start_ns)) open_client(client);
+  if (!client->load->over && !(client->idle && client->load->schedule.start_ns)) open_client(client);
 }
 
 static void open_client(struct client *client)
@@ -470,7 +436,10 @@ static void prepare(struct load *load)
   const struct bench_load_options *options = load->options;
   load->address = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)options->port)};
   inet_pton(AF_INET, options->host, &load->address.sin_addr);
-  load->random = options->seed | 1;
+  load->schedule = (struct bench_schedule){.arrival = options->arrival,
+                                           .rate = options->rate,
+                                           .connections = options->connections,
+                                           .random = options->seed | 1};
   load->client_count = options->connections + options->idle;
   load->clients = mg_calloc(load->client_count, sizeof *load->clients);
   load->free_ring = mg_calloc(options->connections, sizeof *load->free_ring);

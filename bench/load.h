@@ -8,12 +8,7 @@
 
 #include "histogram.h"
 #include "request.h"
-
-enum bench_arrival {
-  BENCH_EVEN,    /* equal gaps, any free connection */
-  BENCH_POISSON, /* exponential gaps, any free connection */
-  BENCH_TICKS    /* each connection its share, every 10 ms, one after another: as generators do on a coarse timer */
-};
+#include "schedule.h"
 
 struct bench_load_options {
   const char *host; /* IPv4 address */

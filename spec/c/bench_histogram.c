@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "request.h"
+#include "schedule.h"
 #include "t.h"
 
 static int by_value(const void *a, const void *b)
@@ -79,6 +80,23 @@ static void check_text(struct mg_str seen, const char *wanted)
   CHECK(seen.len == strlen(wanted) && memcmp(seen.ptr, wanted, seen.len) == 0);
 }
 
+TEST(requests_are_due_at_the_rate)
+{
+  struct bench_schedule even = {.rate = 4000, .connections = 8, .start_ns = 5};
+  for (int i = 0; i < 4000; i++) bench_schedule_next(&even);
+  CHECK(bench_schedule_due(&even) / 1000 == 1000000);
+
+  struct bench_schedule poisson = {.arrival = BENCH_POISSON, .rate = 4000, .connections = 8, .random = 1};
+  for (int i = 0; i < 40000; i++) bench_schedule_next(&poisson);
+  CHECK(poisson.next_ns > 9.8e9 && poisson.next_ns < 10.2e9);
+
+  struct bench_schedule ticks = {.arrival = BENCH_TICKS, .rate = 4000, .connections = 8}; /* five in each tick */
+  CHECK(bench_schedule_own(&ticks, 0) == BENCH_TICK_NS && bench_schedule_own(&ticks, 4) == BENCH_TICK_NS);
+  CHECK(bench_schedule_own(&ticks, 5) == 2 * BENCH_TICK_NS);
+  ticks.rate = 400; /* one every second tick */
+  CHECK(bench_schedule_own(&ticks, 0) == 2 * BENCH_TICK_NS && bench_schedule_own(&ticks, 1) == 4 * BENCH_TICK_NS);
+}
+
 TEST(a_template_is_completed_and_filled)
 {
   struct bench_request request;
@@ -121,6 +139,7 @@ TEST(what_is_no_request_is_refused)
 RUN_TESTS({"percentiles are exact to a thousandth", percentiles_are_exact_to_a_thousandth},
           {"an empty histogram has no percentiles", an_empty_histogram_has_no_percentiles},
           {"values beyond the last bucket are counted", values_beyond_the_last_bucket_are_counted},
+          {"requests are due at the rate", requests_are_due_at_the_rate},
           {"a template is completed and filled", a_template_is_completed_and_filled},
           {"random places differ", random_places_differ},
           {"what is no request is refused", what_is_no_request_is_refused})
