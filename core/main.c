@@ -1,5 +1,6 @@
 /* main.c - the sub-commands by name.
  * Owns: nothing.   May call: every command's main.   Never: do a command's work.   Thread: the main thread. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -60,14 +61,17 @@ static const struct command commands[] = {
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
+static void print_command(FILE *out, const struct command *command)
+{
+  fprintf(out, "  %-8s %s\n", command->name, command->help);
+  if (*command->arguments) fprintf(out, "           %s\n", command->arguments);
+}
+
 static void print_usage(FILE *out)
 {
   fputs("usage: moongate COMMAND [OPTIONS]\n\n", out);
-  for (int i = 0; i < COMMANDS; i++) {
-    if (!commands[i].help) continue;
-    fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
-    if (*commands[i].arguments) fprintf(out, "           %s\n", commands[i].arguments);
-  }
+  for (int i = 0; i < COMMANDS; i++)
+    if (commands[i].help) print_command(out, &commands[i]);
   fputs("\nFiles: routes.yaml (or routes.lua) and, if it exists, server.yaml in the working directory, or\n"
         "MOONGATE_ROUTES_CONFIG and MOONGATE_SERVER_CONFIG. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.\n",
         out);
@@ -79,6 +83,11 @@ static int help_main(int argc, char **argv)
   (void)argv;
   print_usage(stdout);
   return MG_EXIT_DONE;
+}
+
+static bool asks_for_help(const char *word)
+{
+  return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
 int main(int argc, char **argv)
@@ -95,10 +104,14 @@ int main(int argc, char **argv)
     return MG_EXIT_USAGE;
   }
   const char *name = argv[1];
-  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
+  if (asks_for_help(name)) name = "help";
   if (strcmp(name, "--version") == 0) name = "version";
   for (int i = 0; i < COMMANDS; i++) {
     if (strcmp(commands[i].name, name) != 0) continue;
+    if (argc > 2 && asks_for_help(argv[2]) && commands[i].help && commands[i].main != mg_test_main) {
+      print_command(stdout, &commands[i]); /* busted has a help of its own */
+      return MG_EXIT_DONE;
+    }
     if (commands[i].module) return mg_builder_main(commands[i].module, commands[i].more, argc - 1, argv + 1);
     argv[1] = (char *)name;
     return commands[i].main(argc - 1, argv + 1);

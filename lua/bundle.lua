@@ -217,9 +217,9 @@ function bundle.recorder(read)
   return function(path)
     local known = sources[path]
     if known then return known end
-    local bytes, why = read(path)
+    local bytes, why, code = read(path)
     if bytes and path:find("%.lua$") then sources[path] = bytes end
-    return bytes, why
+    return bytes, why, code
   end, sources
 end
 

@@ -26,8 +26,8 @@ local function top_comment(source, name)
     end
   end
   local text = table.concat(lines, " "):gsub("%s+", " "):gsub("^ ", ""):gsub(" $", "")
-  local behind = text:match("^(%S+): ")
-  if behind == name or behind == name .. ".lua" then text = text:sub(#behind + 3) end
+  local title, behind = text:match("^(%S-):? [%-%s]*()")
+  if title == name or title and title:match("[^/]*$") == name .. ".lua" then text = text:sub(behind) end
   return (text:gsub("^%l", string.upper))
 end
 

@@ -75,9 +75,11 @@ local function list_folder(folder)
   local ok, lfs = pcall(require, "lfs")
   if not ok or lfs.attributes(folder, "mode") ~= "directory" then return nil end
   local names = {}
-  for name in lfs.dir(folder) do names[#names + 1] = name end
+  local readable = pcall(function()
+    for name in lfs.dir(folder) do names[#names + 1] = name end
+  end)
   table.sort(names)
-  return names
+  return readable and names or nil
 end
 
 
@@ -313,7 +315,7 @@ function check.main(argv)
   local loaded, lines = check.load(routes, options["--server"] or check.default_server())
   if not loaded then
     say(lines, "")
-    if not read_disk(routes) then
+    if routes == "routes.yaml" and not read_disk(routes) then
       say({ "a routes file is named with --routes or MOONGATE_ROUTES_CONFIG" }, "moongate check: ")
     end
     return FAILED

@@ -16,7 +16,7 @@ Loader.__index = Loader
 
 local API = 1
 local EMBEDDED = "embedded:"
-local ENOENT = 2
+local ENOENT = 2 -- errno: no such file or directory
 
 --- What filters may require of the gateway's own.
 local OFFERED = {

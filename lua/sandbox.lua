@@ -231,6 +231,7 @@ end
 -- @param source text; @param chunk_name as for load, "@filters/x.lua"; @param options of sandbox.new
 -- @return what the chunk returns, or nil and a message with file and line
 function sandbox.run(source, chunk_name, options)
+  if source:byte() == 27 then return nil, ("%s: is bytecode, accepted: Lua as text"):format(chunk_name:sub(2)) end
   local chunk, why = load(source, chunk_name, "t", sandbox.new(options))
   if not chunk then return nil, why end
   local ok, result = pcall(chunk)

@@ -203,12 +203,13 @@ end
 
 
 local function check_array(context, node, spec, path)
-  local items = tree.items(node)
-  if not within(spec, #items) then return schema.refuse(context, node, spec, path) end
+  local items, item_spec = tree.items(node), inner(spec)
+  local no_list = node.kind == "scalar" and item_spec.keys
+  if no_list or not within(spec, #items) then return schema.refuse(context, node, spec, path) end
   local values = {}
   for i, item in ipairs(items) do
     local at = node.kind == "array" and ("%s[%d]"):format(path, i - 1) or path
-    local value = schema.check(context, item, inner(spec), at)
+    local value = schema.check(context, item, item_spec, at)
     if value == nil and tree.is_null(item) then
       context.faults:add(item, at, "found null (an empty value) as an item of a list")
     end

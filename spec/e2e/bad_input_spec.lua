@@ -77,6 +77,8 @@ describe("bad input at the start:", function()
     assert.equal(1, result.code)
     assert.truthy(result.err:find("routes.yaml: cannot be read", 1, true), result.err)
     assert.truthy(result.err:find("--routes or MOONGATE_ROUTES_CONFIG", 1, true), result.err)
+    local named = h.moongate({ "check", "--routes", "none.yaml" }, { cwd = h.folder() })
+    assert.equal("none.yaml: cannot be read: No such file or directory\n", named.err)
   end)
 
   for _, row in ipairs(ROWS) do
@@ -125,6 +127,20 @@ describe("bad input at the start:", function()
     assert.truthy(hidden.err:lower():find("permission", 1, true), hidden.err)
   end)
 
+  it("a folder of filters without permission", function()
+    if not h.process.is_root() then return end
+    local folder = h.folder()
+    h.write(folder .. "/routes.yaml", with_filter("mine"))
+    h.make_folder(folder .. "/filters")
+    h.write(folder .. "/filters/mine.lua", "return { api = 1, request = function() end }\n")
+    h.process.chmod(folder, 493) -- 0755
+    h.process.chmod(folder .. "/filters", 448) -- 0700
+    local result = h.moongate({ "check", "--routes", folder .. "/routes.yaml" }, { uid = 65534 })
+    assert.equal(1, result.code)
+    assert.truthy(result.err:find("filters/mine.lua cannot be read: Permission denied\n", 1, true), result.err)
+    assert.is_nil(result.err:find("traceback", 1, true), result.err)
+  end)
+
   it("a port that another program uses", function()
     local other = h.origin()
     local result = run_in({ ["routes.yaml"] = GOOD }, { "run", "--routes", "routes.yaml", "--host", "127.0.0.1",
@@ -143,6 +159,15 @@ describe("the command line", function()
     assert.equal(2, result.code)
     assert.truthy(result.err:find("run", 1, true), result.err)
     assert.equal(2, h.moongate({}).code)
+  end)
+
+  it("explains a command that is asked for help", function()
+    for _, word in ipairs { "--help", "-h" } do
+      local result = h.moongate { "run", word }
+      assert.equal(0, result.code)
+      assert.truthy(result.out:find("--management-port N", 1, true), result.out)
+      assert.is_nil(result.out:find("explain", 1, true), result.out)
+    end
   end)
 
   it("prints a version", function()

@@ -73,6 +73,22 @@ in YAML
 ]], run.out)
   end)
 
+  it("leaves the file's name out of the comment at its top", function()
+    helper.write(folder .. "/filters/plain.lua",
+      "-- filters/plain.lua - does nothing.\nreturn { api = 1, log = function() end }\n")
+    local run = filters("plain")
+    assert.truthy(run.out:find("\n  Does nothing.\n", 1, true), run.out)
+  end)
+
+  it("finds nothing wrong with a checkout of the built-in filters", function()
+    local source = assert(io.open("filters/SetStatus.lua"))
+    helper.write(folder .. "/filters/SetStatus.lua", source:read("*a"))
+    source:close()
+    local run = filters("SetStatus")
+    assert.equal("", run.err)
+    assert.truthy(run.out:find("built in", 1, true), run.out)
+  end)
+
   it("prints the reference that filters/README.md ends with", function()
     local run = helper.moongate { "filters", "--markdown" }
     assert.equal("", run.err)

@@ -212,6 +212,10 @@ describe("a routes file with", function()
     assert.same({ "2:5", "3:5", "4:33", "5:5", "5:16" }, places)
   end)
 
+  it("a word where a list of maps belongs is told so", function()
+    assert.truthy(support.faults("routes: 7\n"):find('found "7", accepted: a list', 1, true))
+  end)
+
   it("YAML that cannot be parsed says where", function()
     assert.truthy(support.faults("routes: [\n  - }"):find("^routes.yaml:%d+:%d+: not valid YAML: "))
   end)

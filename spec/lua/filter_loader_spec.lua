@@ -81,13 +81,38 @@ describe("the loader", function()
 
   it("prefers the folder to a tree, and refuses the name of a built-in filter", function()
     local files = { ["conf/filters/x.lua"] = GOOD, ["/tree/moongate/filters/x.lua"] = "return 1",
-      ["conf/filters/Ours.lua"] = GOOD, ["embedded:filters/Ours.lua"] = GOOD }
+      ["conf/filters/Ours.lua"] = GOOD .. " --", ["embedded:filters/Ours.lua"] = GOOD }
     local loader = loader_of(files)
     loader.read = function(path) return files[path] end
     assert.truthy(loader:load("x"))
     local module, why = loader:load("Ours")
     assert.is_nil(module)
     assert.equal("conf/filters/Ours.lua has the name of a built-in filter; give it another name", why)
+  end)
+
+  it("takes a copy of a built-in filter for that filter", function()
+    local files = { ["conf/filters/SetStatus.lua"] = GOOD, ["embedded:filters/SetStatus.lua"] = GOOD }
+    local loader = loader_of(files, { is_built_in = function(name) return name == "SetStatus" end })
+    loader.read = function(path) return files[path] end
+    assert.same({}, loader:clashes())
+    assert.is_table(assert(loader:load("SetStatus")))
+    assert.equal("embedded:filters/SetStatus.lua", loader.files.SetStatus)
+  end)
+
+  it("says why a file cannot be read, and does not look elsewhere", function()
+    local loader = loader_of({})
+    loader.read = function(path)
+      if path == "conf/filters/x.lua" then return nil, "Permission denied", 13 end
+      return path == "/tree/moongate/filters/x.lua" and GOOD or nil, "No such file or directory", 2
+    end
+    local module, why = loader:load("x")
+    assert.is_nil(module)
+    assert.equal("conf/filters/x.lua cannot be read: Permission denied", why)
+  end)
+
+  it("refuses bytecode by the name of its file", function()
+    local _, why = load(string.dump(function() end))
+    assert.equal("filters/mine.lua: is bytecode, accepted: Lua as text", why)
   end)
 
   it("suggests the nearest of the filters that are there", function()
