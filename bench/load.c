@@ -216,7 +216,7 @@ static void on_deadline(uv_timer_t *timer)
     finish(load);
   } else if (!load->over) {
     load->over = true;
-    note_lateness(load, load->end_ns);
+    note_lateness(load, load->end_ns + LATE_MS * 1000000);
     count_all_unsent(load);
     if (load->busy == 0) finish(load);
   }
