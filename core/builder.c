@@ -32,6 +32,9 @@ struct watchdog {
   struct timespec started;
   long limit_ms;
   bool finished;
+  lua_Alloc alloc; /* LuaJIT's, with its context */
+  void *alloc_context;
+  size_t used, max; /* bytes of L; max 0: not known yet */
   char progress[PROGRESS_SIZE]; /* what runs now, in the Lua side's words: "loading filters/x.lua" */
 };
 
@@ -54,14 +57,35 @@ static struct watchdog *watchdog_of(lua_State *L)
   return dog;
 }
 
-__attribute__((noreturn)) static void give_up(struct watchdog *dog, const char *where)
+/* Says which bound was passed, "longer than 5000 ms (scripts.max_load_time)", and ends the process. */
+__attribute__((noreturn)) static void end_loading(struct watchdog *dog, const char *bound, const char *where)
 {
   pthread_mutex_lock(&dog->lock);
-  fprintf(stderr, "loading took longer than %ld ms (scripts.max_load_time) and was ended; in progress: %s%s%s\n",
-          dog->limit_ms, dog->progress[0] ? dog->progress : "reading the configuration", where ? ", at " : "",
-          where ? where : "");
+  fprintf(stderr, "loading took %s and was ended; in progress: %s%s%s\n", bound,
+          dog->progress[0] ? dog->progress : "reading the configuration", where ? ", at " : "", where ? where : "");
   fflush(NULL);
   _exit(MG_EXIT_FAILED);
+}
+
+__attribute__((noreturn)) static void give_up(struct watchdog *dog, const char *where)
+{
+  char bound[64];
+  snprintf(bound, sizeof bound, "longer than %ld ms (scripts.max_load_time)", dog->limit_ms);
+  end_loading(dog, bound, where);
+}
+
+/* Loading is to be bounded like everything else that runs scripts; here a process can simply end. */
+static void *count_memory(void *context, void *block, size_t old_size, size_t new_size)
+{
+  struct watchdog *dog = context;
+  if (dog->max && new_size > old_size && dog->used + (new_size - old_size) > dog->max) {
+    char bound[96];
+    snprintf(bound, sizeof bound, "more than %zu MB of memory (twice scripts.max_memory)", dog->max >> 20);
+    end_loading(dog, bound, NULL);
+  }
+  void *result = dog->alloc(dog->alloc_context, block, old_size, new_size);
+  if (result || !new_size) dog->used += new_size - old_size;
+  return result;
 }
 
 /* Runs in Lua's thread once the limit has passed: here the line is known. */
@@ -111,12 +135,15 @@ static int progress(lua_State *L)
   return 0;
 }
 
-/* moongate_load_limit(ms) */
+/* moongate_load_limit(ms, bytes): bytes is what a worker's scripts may hold. Files with the positions of all that
+ * stands in them need more than what a worker makes of them: twice of it is granted. */
 static int load_limit(lua_State *L)
 {
   struct watchdog *dog = watchdog_of(L);
-  lua_Number ms = luaL_checknumber(L, 1);
+  lua_Number ms = luaL_checknumber(L, 1), bytes = luaL_checknumber(L, 2);
   luaL_argcheck(L, ms >= 1 && ms <= 86400000, 1, "milliseconds expected");
+  luaL_argcheck(L, bytes >= 1 && bytes <= 1e15, 2, "bytes expected");
+  dog->max = (size_t)bytes * 2;
   pthread_mutex_lock(&dog->lock);
   dog->limit_ms = (long)ms;
   pthread_cond_signal(&dog->changed);
@@ -134,6 +161,9 @@ static int watchdog_start(struct watchdog *dog, lua_State *L, long limit_ms)
   pthread_cond_init(&dog->changed, &clock);
   pthread_condattr_destroy(&clock);
   clock_gettime(CLOCK_MONOTONIC, &dog->started);
+  dog->used = (size_t)lua_gc(L, LUA_GCCOUNT, 0) * 1024;
+  dog->alloc = lua_getallocf(L, &dog->alloc_context);
+  lua_setallocf(L, count_memory, dog);
   lua_pushlightuserdata(L, dog);
   lua_setfield(L, LUA_REGISTRYINDEX, "moongate.watchdog");
   lua_pushcfunction(L, progress);
@@ -233,6 +263,7 @@ int mg_builder_main(const char *module, unsigned more, int argc, char **argv)
   }
   watchdog_stop(&dog);
   mg_kit_close(L);
+  lua_setallocf(L, dog.alloc, dog.alloc_context);
   lua_close(L);
   if (code == MG_EXIT_DONE && options.bundle_fd >= 0)
     code = write_bundle((int)options.bundle_fd, bundle.ptr, bundle.len);

@@ -192,7 +192,9 @@ function check.load(routes, server)
   local read, sources = bundle.recorder(read_any)
   local options = check.options(read)
   local settings, server_lines = conf.load_server(server, options)
-  if settings and moongate_load_limit then moongate_load_limit(settings["scripts.max_load_time"]) end
+  if settings and moongate_load_limit then
+    moongate_load_limit(settings["scripts.max_load_time"], settings["scripts.max_memory"])
+  end
   local loaded, lines = conf.load_routes(routes, options)
   if not settings or not loaded then
     local all = settings and {} or server_lines

@@ -52,6 +52,9 @@ local ROWS = {
   { "a filter that never finishes loading", { ["routes.yaml"] = with_filter("mine"), ["server.yaml"] =
     "scripts: { max_load_time: 1s }\n", ["filters/mine.lua"] = "while true do end\n" },
     { "--server", "server.yaml" }, 1, { "mine" } },
+  { "a filter that takes all memory while it loads", { ["routes.yaml"] = with_filter("mine"), ["server.yaml"] =
+    "scripts: { max_memory: 4mb }\n", ["filters/mine.lua"] = "local t = {}\nfor i = 1, 1e9 do t[i] = { i } end\n" },
+    { "--server", "server.yaml" }, 1, { "8 MB", "scripts.max_memory", "loading filters/mine.lua" } },
   { "an unknown option", { ["routes.yaml"] = GOOD }, { "--prot", "80" }, 2, { "--prot", "--port" } },
   { "no workers", { ["routes.yaml"] = GOOD }, { "--workers", "0" }, 2, { "workers" } },
   { "a port that is no number", { ["routes.yaml"] = GOOD }, { "--port", "http" }, 2, { "http" } },
