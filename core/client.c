@@ -113,6 +113,14 @@ static struct mg_exchange *begin_exchange(struct mg_client *client)
   return ex;
 }
 
+/* What some clients send behind a body, and nothing else (RFC 9112, 2.2). */
+static bool only_line_ends(const struct mg_inflow *in)
+{
+  for (size_t i = 0; i < in->len; i++)
+    if (in->at[i] != '\r' && in->at[i] != '\n') return false;
+  return true;
+}
+
 /* What is there is no whole head: it waits, without an exchange, for at most the head's time. */
 static void wait_for_head(struct mg_client *client)
 {
@@ -120,6 +128,7 @@ static void wait_for_head(struct mg_client *client)
   client->exchange = NULL;
   ex->running = false;
   mg_exchange_forget(ex);
+  if (only_line_ends(&client->in)) return; /* the connection is idle all the same */
   uint64_t now = uv_now(client->conn.net->loop);
   if (!client->head_tried) client->head_since_ms = now;
   client->head_tried = (uint32_t)client->in.len;
@@ -140,7 +149,12 @@ void mg_client_pump(struct mg_client *client)
     if (client->exchange != ex) continue; /* done: the next one may be here already */
     if (ex->step == MG_STEP_HEAD) wait_for_head(client);
     else client->head_tried = client->head_scanned = 0, mg_client_arm(client);
-    break;
+    if (!client->half_closed) break;
+    if (!client->exchange)
+      mg_conn_close(&client->conn); /* the rest of that head will not come */
+    else if (!ex->request_done)
+      mg_exchange_client_ended(ex, MG_ECLOSED);
+    if (client->exchange == ex) break;
   }
   client->pumping = false;
 }
@@ -158,7 +172,7 @@ void mg_client_exchange_done(struct mg_client *client, bool keep)
   client->head_tried = client->head_scanned = 0;
   if (!client->in.len) mg_inflow_keep(&client->in); /* an idle connection holds no buffer */
   if (client->conn.closing) return;
-  if (!keep || client->half_closed) {
+  if (!keep || (client->half_closed && !client->in.len)) {
     mg_client_linger(client);
     return;
   }
@@ -221,7 +235,7 @@ static void on_timeout(struct mg_conn *conn)
   struct mg_client *client = (struct mg_client *)conn;
   if (client->exchange) {
     mg_exchange_client_timeout(client->exchange);
-  } else if (client->in.len && !client->lingering && begin_exchange(client)) {
+  } else if (client->head_tried && !client->lingering && begin_exchange(client)) {
     struct mg_exchange *ex = client->exchange;
     ex->close = true;
     ex->request_broken = true;

@@ -68,7 +68,8 @@ static int write_head(struct mg_exchange *ex)
                                 .upgrade = ex->tunnel};
   choose_framing(ex, &out);
   if (ex->client) skip_request_body(ex);
-  if (!ex->request_done || out.body == MG_OUT_CLOSE || ex->gateway->draining || ex->client->half_closed) ex->close = true;
+  bool asked_all = ex->client->half_closed && !ex->client->in.len;
+  if (!ex->request_done || out.body == MG_OUT_CLOSE || ex->gateway->draining || asked_all) ex->close = true;
   if (ex->tunnel) ex->close = false;
   out.close = ex->close;
   out.keep_alive_1_0 = ex->request.minor == 0 && !ex->close;

@@ -38,6 +38,8 @@ static struct mg_str upstream_target(struct mg_exchange *ex)
 {
   struct mg_str prefix = ex->member->path_prefix;
   if (!prefix.len && !ex->new_path.ptr && !ex->new_query.ptr) return ex->request.target;
+  bool asterisk = mg_str_equal(ex->target.raw_path, MG_STR("*")); /* not a path: nothing can be joined to it */
+  if (asterisk && !ex->new_path.ptr) return ex->target.raw_path;
   struct mg_str path = ex->new_path.ptr ? ex->new_path : ex->target.raw_path;
   struct mg_str query = ex->new_query.ptr ? ex->new_query : ex->target.query;
   bool has_query = ex->new_query.ptr ? query.len > 0 : ex->target.has_query;
@@ -168,6 +170,14 @@ uint64_t mg_exchange_time_left(struct mg_exchange *ex)
   return gone < most ? most - gone : 1;
 }
 
+/* True while the next bytes have to come from the client: its own clock runs then, and no target is blamed for it.
+ * One that is asked for a 100 has to speak first. */
+static bool waits_for_client(const struct mg_exchange *ex)
+{
+  bool asked = ex->request.expects_100 && !ex->up_body_written && !ex->interim_count;
+  return !ex->request_done && !ex->up->conn.queued && !asked;
+}
+
 static void arm_read_timeout(struct mg_exchange *ex)
 {
   uint64_t read_ms = ex->plan->group.read_ms, left = mg_exchange_time_left(ex);
@@ -210,11 +220,12 @@ int mg_exchange_send_body(struct mg_exchange *ex)
   mg_record_body(ex, 0, piece.data, piece.len);
   ex->up_body_written += piece.len;
   if (count) {
-    arm_read_timeout(ex);
     int result = mg_conn_write(up, bufs, count);
+    arm_read_timeout(ex);
     if (result == 1 && !ex->request_done) mg_conn_pause(&ex->client->conn); /* the upstream is slower than the client */
     if (result < 0 && !ex->up_ended) mg_conn_read(up); /* an answer may be there all the same */
   }
+  if (waits_for_client(ex)) mg_conn_timeout(up, 0);
   if (!ex->request_done && !up->queued) mg_client_read_on(ex->client);
   return 0;
 }

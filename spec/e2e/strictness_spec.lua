@@ -123,6 +123,34 @@ describe("strictness", function()
     assert.equal("OPTIONS * HTTP/1.1", origin.requests[1].line)
   end)
 
+  it("joins no path of a target to OPTIONS *, and no query", function()
+    local based = h.gateway { routes = ([[
+routes:
+  - id: all
+    match: [ { PathPrefix: { prefix: / } } ]
+    filters: [ { SetQueryParameter: { name: a, value: b } } ]
+    upstream:
+      targets: [ { url: "http://127.0.0.1:%d/base" } ]
+]]):format(origin.port) }
+    assert.equal(200, based:raw("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n").status)
+    assert.equal("OPTIONS * HTTP/1.1", origin.requests[1].line)
+    assert.equal(200, based:raw("OPTIONS /x HTTP/1.1\r\nHost: a\r\n\r\n").status)
+    assert.equal("OPTIONS /base/x?a=b HTTP/1.1", origin.requests[2].line)
+  end)
+
+  it("takes empty lines behind a body for no head: they are not answered when nothing follows", function()
+    local response, client = gateway:raw(post("Content-Length: 1", "x") .. "\r\n\r\n")
+    assert.equal(200, response.status)
+    h.sleep(1.7) -- longer than a head may take, shorter than a connection may be idle
+    assert.equal(200, client:get("/after").status)
+    local second
+    response, second = gateway:raw(post("Content-Length: 1", "x") .. "\r")
+    assert.equal(200, response.status)
+    local closed, rest = second:is_closed(5)
+    assert.equal("", rest)
+    assert.is_true(closed)
+  end)
+
   it("answers 408 to a head that stops and closes silently where none began", function()
     local client = gateway:connect()
     client:send("GET / HT")
@@ -162,6 +190,19 @@ describe("limits", function()
     assert.is_true((client:is_closed()))
     h.sleep(0.1)
     for _, request in ipairs(origin.requests) do assert.is_false(request.complete) end
+  end)
+
+  it("leave a body that pauses to the client's clock: no target is blamed for it", function()
+    local origin = h.origin()
+    local gateway = h.gateway { server = "http: { request_body_timeout: 1s }\n", routes = h.route_to(origin.port,
+      "      timeouts: { read: 200ms }\n      passive_health: { failures: 1, within: 10s, down_for: 10s }\n") }
+    local client = gateway:connect()
+    client:send(post("Content-Length: 2", "a"))
+    h.sleep(0.6)
+    client:send("b")
+    assert.equal(200, client:response().status)
+    assert.equal(408, (gateway:raw(post("Content-Length: 2", "a"))).status)
+    assert.equal(200, gateway:get("/").status)
   end)
 
   it("stop reading new connections at server.max_connections and go on afterwards", function()

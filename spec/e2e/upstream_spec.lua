@@ -262,4 +262,25 @@ describe("a client that leaves", function()
     assert.equal("late", client:response().body)
     assert.is_true((client:is_closed()))
   end)
+
+  it("half-closed after several requests, gets every answer; a cut one behind them gets none", function()
+    local origin = h.origin(function(stream, request)
+      h.sleep(0.05)
+      stream:send(h.answer(200, request.line))
+    end)
+    local gateway = h.gateway(origin.port)
+    local get = "GET /%d HTTP/1.1\r\nHost: a\r\n\r\n"
+    local cut = "POST /4 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\ncut"
+    for _, last in ipairs { "", "GET /4 HT", cut } do
+      local client = gateway:connect()
+      client:send(get:format(1) .. get:format(2) .. get:format(3) .. last)
+      client:half_close()
+      for i = 1, 3 do assert.equal(("GET /%d HTTP/1.1"):format(i), client:response().body) end
+      if last == cut then assert.equal(400, client:response().status) end
+      assert.is_true((client:is_closed(1)))
+    end
+    for _, request in ipairs(origin.requests) do
+      assert.equal(not request.line:find("/4 ", 1, true), request.complete)
+    end
+  end)
 end)
