@@ -14,7 +14,7 @@
 
 enum { PIECE_MAX = 16384, SIDE_REQUEST = 0, SIDE_RESPONSE = 1 };
 
-/* --- what a route records --------------------------------------------------------------------------------------------------------- */
+/* --- what a route records ----------------------------------------------------------------------------------------- */
 
 void mg_journal_plan_level(struct mg_journal_plan *plan, unsigned side, unsigned level)
 {
@@ -22,7 +22,8 @@ void mg_journal_plan_level(struct mg_journal_plan *plan, unsigned side, unsigned
   plan->any = plan->any || level > MG_LEVEL_NONE;
 }
 
-void mg_journal_plan_override(struct mg_journal_plan *plan, unsigned side, unsigned first, unsigned last, unsigned level)
+void mg_journal_plan_override(struct mg_journal_plan *plan, unsigned side, unsigned first, unsigned last,
+                              unsigned level)
 {
   uint8_t **table = &plan->by_status[side & 1];
   if (!*table) {
@@ -46,7 +47,8 @@ void mg_journal_plan_free(struct mg_journal_plan *plan)
 
 static unsigned level_at(const struct mg_journal_plan *plan, unsigned side, unsigned status)
 {
-  if (!plan->by_status[side] || status < MG_STATUS_FIRST || status >= MG_STATUS_FIRST + MG_STATUS_COUNT) return plan->level[side];
+  if (!plan->by_status[side] || status < MG_STATUS_FIRST || status >= MG_STATUS_FIRST + MG_STATUS_COUNT)
+    return plan->level[side];
   return plan->by_status[side][status - MG_STATUS_FIRST];
 }
 
@@ -54,7 +56,9 @@ static unsigned level_at(const struct mg_journal_plan *plan, unsigned side, unsi
 static const struct mg_journal_plan *plan_of(const struct mg_exchange *ex)
 {
   const struct mg_generation *generation = ex->generation ? ex->generation : ex->gateway->current;
-  const struct mg_journal_plan *plan = ex->plans[0] ? &ex->plans[0]->journal : generation ? &generation->unrouted : NULL;
+  const struct mg_journal_plan *plan = ex->plans[0] ? &ex->plans[0]->journal
+                                       : generation ? &generation->unrouted
+                                                    : NULL;
   return plan && plan->any && ex->gateway->recorder ? plan : NULL;
 }
 
@@ -63,7 +67,7 @@ uint64_t mg_record_time_us(const struct mg_exchange *ex, uint64_t ns)
   return ex->wall_ms * 1000 + ex->began_ns / 1000 % 1000 + (ns - ex->began_ns) / 1000;
 }
 
-/* --- opening and closing ---------------------------------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------------------------------ */
 
 static uint64_t wall_us(void)
 {
@@ -83,9 +87,11 @@ static void log_recovery(const struct mg_recovery *recovery, unsigned slot, doub
 {
   if (!recovery->entries && !recovery->segments && !recovery->damages && !recovery->set_aside) return;
   mg_log(recovery->damages || recovery->set_aside ? MG_LOG_ERROR : MG_LOG_INFO,
-         "journal shard %u recovered in %.1f ms: %llu entries out of the stage, %u segments left open, %u places that cannot be "
+         "journal shard %u recovered in %.1f ms: %llu entries out of the stage, %u segments left open, %u places that "
+         "cannot be "
          "read, %u files set aside",
-         slot, milliseconds, (unsigned long long)recovery->entries, recovery->segments, recovery->damages, recovery->set_aside);
+         slot, milliseconds, (unsigned long long)recovery->entries, recovery->segments, recovery->damages,
+         recovery->set_aside);
 }
 
 static struct mg_shard_options shard_options(const struct mg_settings *settings, unsigned slot, uint64_t id_base)
@@ -98,7 +104,9 @@ static struct mg_shard_options shard_options(const struct mg_settings *settings,
                                    .segment_bytes = settings->shard_bytes,
                                    .compress = strcmp(settings->compression, "zstd") == 0,
                                    .level = atoi(settings->compression_level),
-                                   .sync = group ? MG_SYNC_GROUP : interval ? MG_SYNC_INTERVAL : MG_SYNC_PROCESS,
+                                   .sync = group      ? MG_SYNC_GROUP
+                                           : interval ? MG_SYNC_INTERVAL
+                                                      : MG_SYNC_PROCESS,
                                    .interval_ms = interval,
                                    .pre_fault = settings->pre_fault,
                                    .threaded = mg_processors() > 1,
@@ -106,7 +114,7 @@ static struct mg_shard_options shard_options(const struct mg_settings *settings,
                                    .now_us = wall_us()};
 }
 
-/* --- group commit ----------------------------------------------------------------------------------------------------------------- */
+/* --- group commit ------------------------------------------------------------------------------------------------- */
 
 static void wait_for_sync(struct mg_recorder *recorder, uint64_t handle)
 {
@@ -200,7 +208,7 @@ void mg_recorder_close(struct mg_recorder **pointer)
   free(recorder);
 }
 
-/* --- a full stage ----------------------------------------------------------------------------------------------------------------- */
+/* --- a full stage ------------------------------------------------------------------------------------------------- */
 
 /* Whether a slot can be had, by our own work if need be. */
 static bool has_room(struct mg_recorder *recorder, unsigned reserve)
@@ -218,7 +226,8 @@ static void note_gap(struct mg_recorder *recorder, uint64_t number, uint8_t reas
     return;
   }
   if (recorder->gap_count) /* two gaps with something between them: the second is said as soon as the first is */
-    mg_record_put_gap(recorder, recorder->stage->last_time_us, recorder->gap_first, recorder->gap_count, recorder->gap_reason);
+    mg_record_put_gap(recorder, recorder->stage->last_time_us, recorder->gap_first, recorder->gap_count,
+                      recorder->gap_reason);
   recorder->gap_first = number;
   recorder->gap_count = 1;
   recorder->gap_reason = reason;
@@ -227,7 +236,8 @@ static void note_gap(struct mg_recorder *recorder, uint64_t number, uint8_t reas
 static void say_gap(struct mg_recorder *recorder, uint64_t time_us)
 {
   if (!recorder->gap_count) return;
-  if (mg_record_put_gap(recorder, time_us, recorder->gap_first, recorder->gap_count, recorder->gap_reason)) recorder->gap_count = 0;
+  if (mg_record_put_gap(recorder, time_us, recorder->gap_first, recorder->gap_count, recorder->gap_reason))
+    recorder->gap_count = 0;
 }
 
 void mg_recorder_flush(struct mg_recorder *recorder, struct mg_worker_cell *cell)
@@ -239,7 +249,7 @@ void mg_recorder_flush(struct mg_recorder *recorder, struct mg_worker_cell *cell
   atomic_store_explicit(&cell->journal_errno, (uint32_t)facts.trouble, memory_order_relaxed);
 }
 
-/* --- the life of an exchange ------------------------------------------------------------------------------------------------------ */
+/* --- the life of an exchange -------------------------------------------------------------------------------------- */
 
 static int begin(struct mg_recorder *recorder, struct mg_exchange *ex, const struct mg_journal_plan *plan)
 {
@@ -274,7 +284,8 @@ int mg_record_start(struct mg_exchange *ex)
 }
 
 /* Pieces of text end before the next is begun, so that the same body is cut the same way again. */
-static void put_pieces(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned side, const char *bytes, size_t len)
+static void put_pieces(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned side, const char *bytes,
+                       size_t len)
 {
   while (len && !ex->record.lost) {
     size_t part = len < PIECE_MAX ? len : PIECE_MAX;
@@ -300,7 +311,8 @@ bool mg_record_wants_body(const struct mg_exchange *ex, unsigned side)
 void mg_record_body(struct mg_exchange *ex, unsigned side, const char *bytes, size_t len)
 {
   if (!len || !mg_record_wants_body(ex, side)) return;
-  if (side == SIDE_REQUEST && ex->request_is_held && ex->record.body_bytes[side]) return; /* sent again to another target */
+  if (side == SIDE_REQUEST && ex->request_is_held && ex->record.body_bytes[side])
+    return; /* sent again to another target */
   if (mg_record_start(ex) != 0) return;
   put_pieces(ex->gateway->recorder, ex, side, bytes, len);
 }

@@ -28,32 +28,35 @@ struct mg_journal_plan {
 
 /** Levels of request (side 0) or response (1) as configured; override for a range of statuses. */
 void mg_journal_plan_level(struct mg_journal_plan *plan, unsigned side, unsigned level);
-void mg_journal_plan_override(struct mg_journal_plan *plan, unsigned side, unsigned first, unsigned last, unsigned level);
+void mg_journal_plan_override(struct mg_journal_plan *plan, unsigned side, unsigned first, unsigned last,
+                              unsigned level);
 void mg_journal_plan_free(struct mg_journal_plan *plan);
 
 /** An exchange's part. Zero at first. */
 struct mg_record {
-  uint64_t number; /* in the journal; 0: not begun */
-  uint64_t lsn;    /* of START, while it may not be on the disk; 0: nothing to wait for */
+  uint64_t number;            /* in the journal; 0: not begun */
+  uint64_t lsn;               /* of START, while it may not be on the disk; 0: nothing to wait for */
   bool has_line, has_headers; /* in START */
-  bool lost;       /* its START could not be kept (storage.on_full: drop) */
-  bool raw[2];     /* a body that does not compress */
-  uint8_t client_source; /* enum mg_client_source */
-  uint8_t crcs;    /* bit by side */
+  bool lost;                  /* its START could not be kept (storage.on_full: drop) */
+  bool raw[2];                /* a body that does not compress */
+  uint8_t client_source;      /* enum mg_client_source */
+  uint8_t crcs;               /* bit by side */
   uint32_t crc[2];
   uint64_t body_bytes[2]; /* recorded so far */
 };
 
-/** Opens the shard of the gateway's slot below storage.work_dir, which is made if it is not there: lock, recovery, key. 0, or -1 with
- * a sentence in error. */
+/** Opens the shard of the gateway's slot below storage.work_dir, which is made if it is not there: lock, recovery,
+ * key. 0, or -1 with a sentence in error. */
 int mg_recorder_open(struct mg_recorder **recorder, struct mg_gateway *gateway, struct mg_buf *error);
 /** Puts everything into sealed segments. */
 void mg_recorder_close(struct mg_recorder **recorder);
-/** To be called every now and then: what is staged goes into a segment; what failed is tried again. How it stands goes into cell. */
+/** To be called every now and then: what is staged goes into a segment; what failed is tried again. How it stands
+ * goes into cell. */
 void mg_recorder_flush(struct mg_recorder *recorder, struct mg_worker_cell *cell);
 
-/** START, before the first upstream byte. 0; MG_ENOJOURNAL: it cannot be kept and the exchange is to be refused; MG_EAGAIN_LATER: not now
- * (storage.on_full: block), or not on the disk yet (storage.sync: group): call again when woken, or a tick later. */
+/** START, before the first upstream byte. 0; MG_ENOJOURNAL: it cannot be kept and the exchange is to be refused;
+ * MG_EAGAIN_LATER: not now (storage.on_full: block), or not on the disk yet (storage.sync: group): call again when
+ * woken, or a tick later. */
 int mg_record_start(struct mg_exchange *ex);
 /** Bytes of a body that pass, if the level says so. */
 void mg_record_body(struct mg_exchange *ex, unsigned side, const char *bytes, size_t len);

@@ -1,5 +1,6 @@
 /* record_entry.c - an exchange's entries, field by field as FORMAT.md has them.
- * Owns: nothing of its own.   May call: record_text, the stage.   Never: decide whether something is recorded.   Thread: the loop's. */
+ * Owns: nothing of its own.   May call: record_text, the stage.   Never: decide whether something is recorded.  
+ * Thread: the loop's. */
 #include "record_private.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@ enum { FIXED_MAX = 400, ATTRIBUTE_MAX = 1000, ATTRIBUTES_MAX = 16, HEAD_PIECE_MA
 
 static const char *const client_sources[] = {"socket", "x-forwarded-for", "x-real-ip", "unknown"};
 
-/* --- parts of heads --------------------------------------------------------------------------------------------------------------- */
+/* --- parts of heads ----------------------------------------------------------------------------------------------- */
 
 /* A head's first line and its header lines. */
 struct head {
@@ -32,7 +33,8 @@ static bool too_big(enum mg_text_kind kind, struct mg_str raw)
 }
 
 /* One line that is too long for its place, in as many HEAD entries as it takes. */
-static bool put_long_line(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned which, enum mg_text_kind kind, struct mg_str raw)
+static bool put_long_line(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned which, enum mg_text_kind kind,
+                          struct mg_str raw)
 {
   struct mg_stage *stage = recorder->stage;
   char *text = mg_arena_alloc(&ex->arena, mg_texts_bound(kind, raw));
@@ -65,7 +67,8 @@ static bool set_aside_line(struct mg_recorder *recorder, struct mg_exchange *ex,
 }
 
 /* The same for all lines of a block. */
-static bool set_aside_block(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned which, struct mg_text_block *block)
+static bool set_aside_block(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned which,
+                            struct mg_text_block *block)
 {
   struct mg_str rest = block->raw, line;
   enum mg_text_kind kind = block->kind;
@@ -76,7 +79,7 @@ static bool set_aside_block(struct mg_recorder *recorder, struct mg_exchange *ex
   return true;
 }
 
-/* --- START ------------------------------------------------------------------------------------------------------------------------ */
+/* --- START -------------------------------------------------------------------------------------------------------- */
 
 static struct mg_str plain(const char *text)
 {
@@ -91,16 +94,19 @@ static uint8_t *put_context(struct mg_recorder *recorder, struct mg_exchange *ex
   const struct mg_address *client = &ex->client_address;
   uint64_t hash = (uint64_t)(uintptr_t)plan / 64 ^ mg_get64(client->bytes + 8) * 0x9e3779b97f4a7c15u >> 40;
   struct mg_context *context = &recorder->contexts[hash % MG_CONTEXTS];
-  if (context->plan != plan || context->generation != generation->number || context->client_source != ex->record.client_source ||
-      memcmp(context->client.bytes, client->bytes, sizeof client->bytes) != 0 || context->client.text_len != client->text_len)
-    *context = (struct mg_context){.plan = plan, .generation = generation->number, .client = *client,
-                                   .client_source = ex->record.client_source};
+  if (context->plan != plan || context->generation != generation->number ||
+      context->client_source != ex->record.client_source ||
+      memcmp(context->client.bytes, client->bytes, sizeof client->bytes) != 0 ||
+      context->client.text_len != client->text_len)
+    *context = (struct mg_context){
+        .plan = plan, .generation = generation->number, .client = *client, .client_source = ex->record.client_source};
   if (mg_is_defined(stage, &context->place)) return mg_reference_put(at, &context->place);
   char number[24];
   snprintf(number, sizeof number, "%llu", (unsigned long long)generation->number);
   struct mg_str filters = plan ? plan->journal.filters : mg_str("", 0);
   if (filters.len > 2048) filters.len = 2048;
-  const struct mg_str fields[] = {plan ? plan->id : mg_str("", 0), filters, plain(number), mg_str(client->text, client->text_len),
+  const struct mg_str fields[] = {plan ? plan->id : mg_str("", 0), filters, plain(number),
+                                  mg_str(client->text, client->text_len),
                                   plain(client_sources[ex->record.client_source & 3])};
   *at++ = 0;
   at = mg_varint_put(at, sizeof fields / sizeof fields[0]);
@@ -125,7 +131,8 @@ bool mg_record_put_start(struct mg_recorder *recorder, struct mg_exchange *ex, c
   struct head head = split_head(ex->request.raw);
   record->has_line = request >= MG_LEVEL_METADATA;
   record->has_headers = request >= MG_LEVEL_HEADERS && !plan->headers_may_fall;
-  if (record->has_line && !set_aside_line(recorder, ex, MG_HEAD_CLIENT_LINE, MG_TEXT_REQUEST_LINE, &head.line)) return false;
+  if (record->has_line && !set_aside_line(recorder, ex, MG_HEAD_CLIENT_LINE, MG_TEXT_REQUEST_LINE, &head.line))
+    return false;
   struct mg_text_block block = {0};
   if (record->has_headers) {
     mg_texts_begin(recorder->texts);
@@ -134,13 +141,15 @@ bool mg_record_put_start(struct mg_recorder *recorder, struct mg_exchange *ex, c
   }
   size_t bound = context_bound(ex);
   if (record->has_line) bound += mg_texts_bound(MG_TEXT_REQUEST_LINE, head.line);
-  if (record->has_headers) bound += mg_texts_block_room(stage, &block); /* a scope that begins now has room for anything */
+  if (record->has_headers)
+    bound += mg_texts_block_room(stage, &block); /* a scope that begins now has room for anything */
   uint64_t time_us = mg_record_time_us(ex, ex->began_ns);
   uint8_t *start = mg_stage_begin(stage, bound, time_us, record->number);
   if (!start) return false;
   uint8_t *at = mg_prefix_put(stage, start, time_us, record->number);
   at = mg_zigzag_put(at, (int64_t)(ex->id_count - recorder->id_base - record->number));
-  *at++ = (uint8_t)(request | response << 2 | (record->has_line ? MG_HAS_LINE : 0) | (record->has_headers ? MG_HAS_HEADERS : 0));
+  *at++ = (uint8_t)(request | response << 2 | (record->has_line ? MG_HAS_LINE : 0) |
+                    (record->has_headers ? MG_HAS_HEADERS : 0));
   at = put_context(recorder, ex, at);
   if (record->has_line) at = mg_texts_put(recorder->texts, stage, at, MG_TEXT_REQUEST_LINE, head.line);
   if (record->has_headers) at = mg_texts_put_block(recorder->texts, stage, at, &block);
@@ -148,7 +157,7 @@ bool mg_record_put_start(struct mg_recorder *recorder, struct mg_exchange *ex, c
   return true;
 }
 
-/* --- END -------------------------------------------------------------------------------------------------------------------------- */
+/* --- END ---------------------------------------------------------------------------------------------------------- */
 
 /* The four messages, as far as the final levels want them and START does not have them. */
 struct messages {
@@ -159,8 +168,8 @@ struct messages {
   unsigned flags;
 };
 
-static const enum mg_text_kind kinds[MG_MESSAGES] = {MG_TEXT_REQUEST_HEADER, MG_TEXT_REQUEST_HEADER, MG_TEXT_RESPONSE_HEADER,
-                                                     MG_TEXT_RESPONSE_HEADER};
+static const enum mg_text_kind kinds[MG_MESSAGES] = {MG_TEXT_REQUEST_HEADER, MG_TEXT_REQUEST_HEADER,
+                                                     MG_TEXT_RESPONSE_HEADER, MG_TEXT_RESPONSE_HEADER};
 
 static void choose_messages(const struct mg_exchange *ex, unsigned request, unsigned response, struct messages *out)
 {
@@ -175,7 +184,7 @@ static void choose_messages(const struct mg_exchange *ex, unsigned request, unsi
     out->blocks = (uint8_t)(1 << MG_UPSTREAM_REQUEST | (record->has_headers ? 0 : 1 << MG_CLIENT_REQUEST));
   if (response >= MG_LEVEL_HEADERS) out->blocks |= 1 << MG_UPSTREAM_RESPONSE | 1 << MG_CLIENT_RESPONSE;
   for (unsigned i = 0; i < MG_MESSAGES; i++)
-    if (!heads[i].headers.len) out->blocks &= (uint8_t)~(1 << i);
+    if (!heads[i].headers.len) out->blocks &= (uint8_t) ~(1 << i);
   if (mg_str_equal(heads[MG_UPSTREAM_REQUEST].line, heads[MG_CLIENT_REQUEST].line)) out->flags |= MG_END_SAME_LINE;
   if (mg_str_equal(heads[MG_CLIENT_RESPONSE].line, heads[MG_UPSTREAM_RESPONSE].line)) out->flags |= MG_END_SAME_STATUS;
   out->flags |= ex->source & 3u;
@@ -188,7 +197,8 @@ static void choose_messages(const struct mg_exchange *ex, unsigned request, unsi
 static bool set_aside_messages(struct mg_recorder *recorder, struct mg_exchange *ex, struct messages *messages)
 {
   struct head *heads = messages->heads;
-  if (messages->line && !set_aside_line(recorder, ex, MG_HEAD_CLIENT_LINE, MG_TEXT_REQUEST_LINE, &heads[MG_CLIENT_REQUEST].line))
+  if (messages->line &&
+      !set_aside_line(recorder, ex, MG_HEAD_CLIENT_LINE, MG_TEXT_REQUEST_LINE, &heads[MG_CLIENT_REQUEST].line))
     return false;
   if (!(messages->flags & MG_END_SAME_LINE) &&
       !set_aside_line(recorder, ex, MG_HEAD_UPSTREAM_LINE, MG_TEXT_REQUEST_LINE, &heads[MG_UPSTREAM_REQUEST].line))
@@ -209,7 +219,8 @@ static size_t messages_bound(const struct mg_stage *stage, const struct messages
   size_t bound = 0;
   for (unsigned i = 0; i < MG_MESSAGES; i++) {
     if (messages->blocks >> i & 1) bound += mg_texts_block_room(stage, &messages->found[i]);
-    bound += i < MG_UPSTREAM_RESPONSE ? mg_redact_line_bound(messages->heads[i].line) + 6 : messages->heads[i].line.len + 6;
+    bound +=
+        i < MG_UPSTREAM_RESPONSE ? mg_redact_line_bound(messages->heads[i].line) + 6 : messages->heads[i].line.len + 6;
   }
   return bound;
 }
@@ -279,8 +290,7 @@ static uint8_t *put_messages(struct mg_recorder *recorder, const struct messages
 {
   *at++ = messages->blocks;
   for (unsigned i = 0; i < MG_MESSAGES; i++)
-    if (messages->blocks >> i & 1)
-      at = mg_texts_put_block(recorder->texts, recorder->stage, at, &messages->found[i]);
+    if (messages->blocks >> i & 1) at = mg_texts_put_block(recorder->texts, recorder->stage, at, &messages->found[i]);
   return at;
 }
 
@@ -296,7 +306,8 @@ bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, uns
   struct messages messages = {0};
   struct mg_str attributes[2 * ATTRIBUTES_MAX], error = ex->err ? plain(mg_err_word(ex->err)) : mg_str("", 0);
   struct mg_str target = ex->member ? plain(ex->member->key) : mg_str("", 0);
-  unsigned status = ex->head_sent ? ex->response.status : 0, attribute_count = gather_attributes(recorder, ex, attributes);
+  unsigned status = ex->head_sent ? ex->response.status : 0,
+           attribute_count = gather_attributes(recorder, ex, attributes);
   choose_messages(ex, request, response, &messages);
   if (!set_aside_messages(recorder, ex, &messages)) return false;
   size_t bound = FIXED_MAX + target.len + messages_bound(stage, &messages);
@@ -306,8 +317,9 @@ bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, uns
   uint8_t *start = mg_stage_begin(stage, bound, time_us, ex->record.number);
   if (!start) return false;
   uint8_t *at = mg_prefix_put(stage, start, time_us, ex->record.number);
-  *at++ = (uint8_t)(request | response << 2 | (messages.line ? MG_HAS_LINE : 0) | (messages.blocks ? MG_HAS_HEADERS : 0) |
-                    (ex->record.crcs ? MG_HAS_CRC : 0) | (attribute_count ? MG_HAS_ATTRIBUTES : 0));
+  *at++ =
+      (uint8_t)(request | response << 2 | (messages.line ? MG_HAS_LINE : 0) | (messages.blocks ? MG_HAS_HEADERS : 0) |
+                (ex->record.crcs ? MG_HAS_CRC : 0) | (attribute_count ? MG_HAS_ATTRIBUTES : 0));
   at = put_numbers(ex, at, status, messages.flags);
   at = mg_texts_put(texts, stage, at, MG_TEXT_PLAIN, error);
   at = mg_texts_put(texts, stage, at, MG_TEXT_PLAIN, target);
@@ -325,7 +337,7 @@ bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, uns
   return true;
 }
 
-/* --- the short ones --------------------------------------------------------------------------------------------------------------- */
+/* --- the short ones ----------------------------------------------------------------------------------------------- */
 
 bool mg_record_put_drop(struct mg_recorder *recorder, struct mg_exchange *ex)
 {
@@ -350,9 +362,10 @@ bool mg_record_put_gap(struct mg_recorder *recorder, uint64_t time_us, uint64_t 
   return true;
 }
 
-/* --- bodies ----------------------------------------------------------------------------------------------------------------------- */
+/* --- bodies ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a sample of 256 bytes has nearly as many different ones as noise has (160 on average); text stays below 100. */
+/* Whether a sample of 256 bytes has nearly as many different ones as noise has (160 on average); text stays below
+ * 100. */
 static bool looks_random(struct mg_str bytes)
 {
   uint64_t seen[4] = {0};
@@ -362,14 +375,16 @@ static bool looks_random(struct mg_str bytes)
     seen[byte / 64] |= 1ull << byte % 64;
   }
   return __builtin_popcountll(seen[0]) + __builtin_popcountll(seen[1]) + __builtin_popcountll(seen[2]) +
-             __builtin_popcountll(seen[3]) > 135;
+             __builtin_popcountll(seen[3]) >
+         135;
 }
 
 bool mg_record_put_piece(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned side, struct mg_str bytes)
 {
   struct mg_stage *stage = recorder->stage;
   struct mg_record *record = &ex->record;
-  uint64_t offset = record->body_bytes[side], time_us = mg_record_time_us(ex, ex->first_byte_ns ? ex->first_byte_ns : ex->began_ns);
+  uint64_t offset = record->body_bytes[side],
+           time_us = mg_record_time_us(ex, ex->first_byte_ns ? ex->first_byte_ns : ex->began_ns);
   uint32_t crc = 0;
   const struct mg_place *known = offset ? NULL : mg_texts_find_piece(recorder->texts, stage, bytes, &crc);
   uint8_t *start = mg_stage_begin(stage, known ? 48 : bytes.len + 48, time_us, record->number);
@@ -390,6 +405,7 @@ bool mg_record_put_piece(struct mg_recorder *recorder, struct mg_exchange *ex, u
   memcpy(at, bytes.ptr, bytes.len);
   record->crc[side] = mg_crc32c(record->crc[side], bytes.ptr, bytes.len);
   mg_texts_note_piece(recorder->texts, stage, at, bytes.len, record->crc[side], offset == 0);
-  mg_stage_commit(stage, (size_t)(at + bytes.len - start), MG_ENTRY_BODY, 0, record->raw[side] ? (uint16_t)bytes.len : 0);
+  mg_stage_commit(stage, (size_t)(at + bytes.len - start), MG_ENTRY_BODY, 0,
+                  record->raw[side] ? (uint16_t)bytes.len : 0);
   return true;
 }

@@ -25,11 +25,11 @@ struct mg_recorder {
   struct mg_stage *stage; /* the shard's */
   struct mg_redactor *redactor;
   struct mg_texts *texts;
-  uint8_t on_full; /* enum mg_on_full */
+  uint8_t on_full;  /* enum mg_on_full */
   unsigned reserve; /* slots kept for exchanges that have begun */
-  uint64_t number; /* of the last exchange */
+  uint64_t number;  /* of the last exchange */
   uint64_t id_base;
-  bool group;      /* START must be on the disk before anything goes upstream */
+  bool group; /* START must be on the disk before anything goes upstream */
   struct mg_gateway *gateway;
   uv_async_t *synced; /* from the shard's thread; NULL without group */
   uint64_t *waiting;  /* handles of exchanges that wait for a sync */
@@ -44,7 +44,8 @@ uint64_t mg_record_time_us(const struct mg_exchange *ex, uint64_t ns);
 
 /* record_entry.c: each writes one entry (and what does not fit into it before). False when no slot is free. */
 bool mg_record_put_start(struct mg_recorder *recorder, struct mg_exchange *ex, const struct mg_journal_plan *plan);
-bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned request_level, unsigned response_level);
+bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned request_level,
+                       unsigned response_level);
 bool mg_record_put_drop(struct mg_recorder *recorder, struct mg_exchange *ex);
 bool mg_record_put_gap(struct mg_recorder *recorder, uint64_t time_us, uint64_t first, uint64_t count, uint8_t reason);
 bool mg_record_put_piece(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned side, struct mg_str bytes);

@@ -1,5 +1,6 @@
 /* record_redact.c - safe lists, fingerprints and their key.
- * Owns: the key.   May call: query, settings, OpenSSL.   Never: let a value through that no list names.   Thread: one per redactor. */
+ * Owns: the key.   May call: query, settings, OpenSSL.   Never: let a value through that no list names.   Thread:
+ * one per redactor. */
 #include "record_redact.h"
 
 #include <errno.h>
@@ -17,21 +18,29 @@
 enum { KEY_SIZE = 512, KEY_MIN = 32, DECODED_SIZE = 4096 };
 
 /* Safe on both sides, on requests, on responses: one space before and behind each name. */
-static const char SAFE_ALWAYS[] =
-    " connection keep-alive upgrade te transfer-encoding priority x-request-id x-correlation-id x-b3-traceid x-b3-spanid "
-    "x-b3-parentspanid x-b3-sampled x-b3-flags b3 traceparent tracestate date ";
+static const char SAFE_ALWAYS[] = " connection keep-alive upgrade te transfer-encoding priority x-request-id "
+                                  "x-correlation-id x-b3-traceid x-b3-spanid "
+                                  "x-b3-parentspanid x-b3-sampled x-b3-flags b3 traceparent tracestate date ";
 static const char SAFE_REQUEST[] =
-    " host user-agent accept accept-encoding accept-language accept-charset content-type content-length dnt origin sec-ch-ua "
-    "sec-ch-ua-mobile sec-ch-ua-platform sec-ch-ua-arch sec-ch-ua-bitness sec-ch-ua-full-version sec-ch-ua-full-version-list "
-    "sec-ch-ua-model sec-ch-ua-platform-version sec-ch-ua-wow64 sec-ch-prefers-color-scheme sec-ch-prefers-reduced-motion "
+    " host user-agent accept accept-encoding accept-language accept-charset content-type content-length dnt origin "
+    "sec-ch-ua "
+    "sec-ch-ua-mobile sec-ch-ua-platform sec-ch-ua-arch sec-ch-ua-bitness sec-ch-ua-full-version "
+    "sec-ch-ua-full-version-list "
+    "sec-ch-ua-model sec-ch-ua-platform-version sec-ch-ua-wow64 sec-ch-prefers-color-scheme "
+    "sec-ch-prefers-reduced-motion "
     "save-data sec-fetch-site sec-fetch-mode sec-fetch-dest sec-fetch-user cache-control pragma if-match if-none-match "
-    "if-modified-since if-unmodified-since range expect max-forwards upgrade-insecure-requests early-data x-requested-with "
+    "if-modified-since if-unmodified-since range expect max-forwards upgrade-insecure-requests early-data "
+    "x-requested-with "
     "x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded-port x-real-ip forwarded via ";
 static const char SAFE_RESPONSE[] =
-    " server x-powered-by content-type content-length content-encoding content-language content-disposition content-range "
-    "accept-ranges last-modified allow etag vary expires age retry-after access-control-allow-origin access-control-allow-methods "
-    "access-control-allow-headers access-control-expose-headers access-control-max-age access-control-allow-credentials "
-    "x-content-type-options x-ratelimit-remaining x-ratelimit-limit x-frame-options strict-transport-security referrer-policy "
+    " server x-powered-by content-type content-length content-encoding content-language content-disposition "
+    "content-range "
+    "accept-ranges last-modified allow etag vary expires age retry-after access-control-allow-origin "
+    "access-control-allow-methods "
+    "access-control-allow-headers access-control-expose-headers access-control-max-age "
+    "access-control-allow-credentials "
+    "x-content-type-options x-ratelimit-remaining x-ratelimit-limit x-frame-options strict-transport-security "
+    "referrer-policy "
     "x-xss-protection x-permitted-cross-domain-policies cross-origin-opener-policy cross-origin-embedder-policy "
     "cross-origin-resource-policy ";
 
@@ -41,7 +50,7 @@ struct mg_redactor {
   const struct mg_settings *settings;
 };
 
-/* --- the key ---------------------------------------------------------------------------------------------------------------------- */
+/* --- the key ------------------------------------------------------------------------------------------------------ */
 
 static long read_key(const char *path, char key[KEY_SIZE])
 {
@@ -139,7 +148,7 @@ void mg_fingerprint(struct mg_redactor *redactor, struct mg_str value, char out[
   out[13] = digits[(bits & 15) << 2];
 }
 
-/* --- headers ---------------------------------------------------------------------------------------------------------------------- */
+/* --- headers ------------------------------------------------------------------------------------------------------ */
 
 static bool in_words(const char *words, const char *name)
 {
@@ -153,7 +162,8 @@ static bool in_lines(const char *lines, struct mg_str name, bool exact)
 {
   while (*lines) {
     size_t len = strcspn(lines, "\n");
-    if (len == name.len && (exact ? memcmp(lines, name.ptr, len) == 0 : mg_equal_nocase(lines, name.ptr, len))) return true;
+    if (len == name.len && (exact ? memcmp(lines, name.ptr, len) == 0 : mg_equal_nocase(lines, name.ptr, len)))
+      return true;
     lines += len + (lines[len] == '\n');
   }
   return false;
@@ -192,7 +202,7 @@ size_t mg_redact_header(struct mg_redactor *redactor, unsigned side, struct mg_s
   return name.len + 2 + MG_FINGERPRINT_LEN;
 }
 
-/* --- request lines ---------------------------------------------------------------------------------------------------------------- */
+/* --- request lines ------------------------------------------------------------------------------------------------ */
 
 static int hex_digit(char c)
 {
@@ -227,8 +237,8 @@ static char *redact_pair(struct mg_redactor *redactor, struct mg_str pair, char 
   struct mg_str name = equals ? mg_str(pair.ptr, (size_t)(equals - pair.ptr)) : mg_str("", 0);
   size_t kept = equals ? name.len + 1 : 0;
   struct mg_str value = mg_str(pair.ptr + kept, pair.len - kept);
-  if (!value.len || (equals && in_lines(settings->safe_query_parameters.text, decoded(name, scratch),
-                                        settings->safe_query_exact))) {
+  if (!value.len ||
+      (equals && in_lines(settings->safe_query_parameters.text, decoded(name, scratch), settings->safe_query_exact))) {
     memcpy(out, pair.ptr, pair.len);
     return out + pair.len;
   }

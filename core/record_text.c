@@ -1,5 +1,6 @@
 /* record_text.c - the memory of what was recorded lately.
- * Owns: three small tables.   May call: record_redact, entry.   Never: trust a hash: bytes are compared.   Thread: the loop's. */
+ * Owns: three small tables.   May call: record_redact, entry.   Never: trust a hash: bytes are compared.   Thread:
+ * the loop's. */
 #include "record_text.h"
 
 #include <stdlib.h>
@@ -67,23 +68,30 @@ static uint32_t sample(const char *bytes, size_t len, uint32_t kind)
   return (uint32_t)(hash >> 32);
 }
 
-/* --- texts ------------------------------------------------------------------------------------------------------------------------ */
+/* --- texts -------------------------------------------------------------------------------------------------------- */
 
 size_t mg_texts_bound(enum mg_text_kind kind, struct mg_str raw)
 {
   switch (kind) {
-  case MG_TEXT_PLAIN: return raw.len + 6;
-  case MG_TEXT_REQUEST_LINE: return mg_redact_line_bound(raw) + 6;
-  default: return raw.len + MG_FINGERPRINT_LEN + 6;
+  case MG_TEXT_PLAIN:
+    return raw.len + 6;
+  case MG_TEXT_REQUEST_LINE:
+    return mg_redact_line_bound(raw) + 6;
+  default:
+    return raw.len + MG_FINGERPRINT_LEN + 6;
   }
 }
 
 size_t mg_texts_redact(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw, char *out)
 {
   switch (kind) {
-  case MG_TEXT_PLAIN: memcpy(out, raw.ptr, raw.len); return raw.len;
-  case MG_TEXT_REQUEST_LINE: return mg_redact_request_line(texts->redactor, raw, out);
-  default: return mg_redact_header(texts->redactor, kind == MG_TEXT_RESPONSE_HEADER, raw, out);
+  case MG_TEXT_PLAIN:
+    memcpy(out, raw.ptr, raw.len);
+    return raw.len;
+  case MG_TEXT_REQUEST_LINE:
+    return mg_redact_request_line(texts->redactor, raw, out);
+  default:
+    return mg_redact_header(texts->redactor, kind == MG_TEXT_RESPONSE_HEADER, raw, out);
   }
 }
 
@@ -106,7 +114,8 @@ static struct known_line *line_of(struct mg_texts *texts, enum mg_text_kind kind
   return &set[0];
 }
 
-uint8_t *mg_texts_put(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_text_kind kind, struct mg_str raw)
+uint8_t *mg_texts_put(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_text_kind kind,
+                      struct mg_str raw)
 {
   if (!raw.len) return mg_text_put(stage, at, &texts->empty, "", 0);
   struct known_line *line = line_of(texts, kind, raw, mg_texts_bound(kind, raw));
@@ -116,7 +125,7 @@ uint8_t *mg_texts_put(struct mg_texts *texts, struct mg_stage *stage, uint8_t *a
   return mg_text_put(stage, at, &once, texts->scratch, len);
 }
 
-/* --- blocks ----------------------------------------------------------------------------------------------------------------------- */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 bool mg_texts_next_line(struct mg_str *raw, struct mg_str *line)
 {
@@ -162,7 +171,9 @@ struct mg_text_block mg_texts_find_block(struct mg_texts *texts, enum mg_text_ki
   struct known_block *set = texts->blocks[hash % BLOCK_SETS];
   for (int way = 0; way < WAYS; way++) {
     struct known_block *known = &set[way];
-    if (known->hash != hash || known->raw_len != raw.len || known->kind != kind || memcmp(known->raw, raw.ptr, raw.len) != 0) continue;
+    if (known->hash != hash || known->raw_len != raw.len || known->kind != kind ||
+        memcmp(known->raw, raw.ptr, raw.len) != 0)
+      continue;
     known->turn = texts->turn;
     block.known = known;
     block.bound = known->bound;
@@ -188,7 +199,8 @@ size_t mg_texts_block_room(const struct mg_stage *stage, const struct mg_text_bl
   return block->known && mg_is_defined(stage, &block->known->place) ? 8 : block->bound;
 }
 
-uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, const struct mg_text_block *block)
+uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at,
+                            const struct mg_text_block *block)
 {
   struct mg_place once = {0}, *place = block->known ? &block->known->place : &once;
   if (mg_is_defined(stage, place)) return mg_reference_put(at, place);
@@ -203,9 +215,10 @@ uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint
   return at;
 }
 
-/* --- bodies ----------------------------------------------------------------------------------------------------------------------- */
+/* --- bodies ------------------------------------------------------------------------------------------------------- */
 
-const struct mg_place *mg_texts_find_piece(struct mg_texts *texts, const struct mg_stage *stage, struct mg_str bytes, uint32_t *crc)
+const struct mg_place *mg_texts_find_piece(struct mg_texts *texts, const struct mg_stage *stage, struct mg_str bytes,
+                                           uint32_t *crc)
 {
   uint32_t hash = sample(bytes.ptr, bytes.len, 77);
   const struct known_piece *piece = &texts->pieces[hash % PIECES];
@@ -215,7 +228,8 @@ const struct mg_place *mg_texts_find_piece(struct mg_texts *texts, const struct 
   return &piece->place;
 }
 
-void mg_texts_note_piece(struct mg_texts *texts, struct mg_stage *stage, const uint8_t *at, size_t len, uint32_t crc, bool keep)
+void mg_texts_note_piece(struct mg_texts *texts, struct mg_stage *stage, const uint8_t *at, size_t len, uint32_t crc,
+                         bool keep)
 {
   struct mg_place once;
   if (!keep) {

@@ -1,7 +1,7 @@
 /* record_text.h - texts on their way into the stage: redacted once, written once per scope.
  *
- * What came lately is remembered with its redacted form and where it was last defined, so that a line that comes again costs a
- * comparison, and a block of headers that comes again costs one as well. Thread: the loop's. */
+ * What came lately is remembered with its redacted form and where it was last defined, so that a line that comes
+ * again costs a comparison, and a block of headers that comes again costs one as well. Thread: the loop's. */
 #pragma once
 
 #include "entry.h"
@@ -19,7 +19,8 @@ enum { MG_TEXT_BOUND_MAX = 4096, MG_BLOCK_BOUND_MAX = 5000 }; /* more goes into 
 
 /** An upper bound of what a text takes in the stage; beyond MG_TEXT_BOUND_MAX it may not be given to mg_texts_put. */
 size_t mg_texts_bound(enum mg_text_kind kind, struct mg_str raw);
-uint8_t *mg_texts_put(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_text_kind kind, struct mg_str raw);
+uint8_t *mg_texts_put(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_text_kind kind,
+                      struct mg_str raw);
 
 /** The header lines of a head (from behind its first line to before the empty one, CR LF at each end). */
 struct mg_text_block {
@@ -33,7 +34,8 @@ struct mg_text_block {
 /** Begins with another entry: blocks found before may be forgotten. */
 void mg_texts_begin(struct mg_texts *texts);
 struct mg_text_block mg_texts_find_block(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw);
-uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, const struct mg_text_block *block);
+uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at,
+                            const struct mg_text_block *block);
 /** What a block takes in the scope that is open. */
 size_t mg_texts_block_room(const struct mg_stage *stage, const struct mg_text_block *block);
 
@@ -44,7 +46,9 @@ bool mg_texts_next_line(struct mg_str *raw, struct mg_str *line);
 size_t mg_texts_redact(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw, char *out);
 
 /** A piece of a body that stands in this scope already, byte for byte; NULL if none is known. *crc is its checksum. */
-const struct mg_place *mg_texts_find_piece(struct mg_texts *texts, const struct mg_stage *stage, struct mg_str bytes, uint32_t *crc);
-/** Notes a piece that has just been written at `at` in the open slot as the next definition. keep: it begins a body and may be found
- * again; crc is its own then. */
-void mg_texts_note_piece(struct mg_texts *texts, struct mg_stage *stage, const uint8_t *at, size_t len, uint32_t crc, bool keep);
+const struct mg_place *mg_texts_find_piece(struct mg_texts *texts, const struct mg_stage *stage, struct mg_str bytes,
+                                           uint32_t *crc);
+/** Notes a piece that has just been written at `at` in the open slot as the next definition. keep: it begins a body
+ * and may be found again; crc is its own then. */
+void mg_texts_note_piece(struct mg_texts *texts, struct mg_stage *stage, const uint8_t *at, size_t len, uint32_t crc,
+                         bool keep);

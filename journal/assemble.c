@@ -15,7 +15,8 @@ struct mg_assembler {
   void *context;
 };
 
-struct mg_assembler *mg_assembler_new(bool bodies, bool (*done)(void *context, const struct mg_found_exchange *exchange), void *context)
+struct mg_assembler *
+mg_assembler_new(bool bodies, bool (*done)(void *context, const struct mg_found_exchange *exchange), void *context)
 {
   struct mg_assembler *assembler = mg_calloc(1, sizeof *assembler);
   mg_pool_init(&assembler->chunks, CHUNK, 64);
@@ -25,10 +26,12 @@ struct mg_assembler *mg_assembler_new(bool bodies, bool (*done)(void *context, c
   return assembler;
 }
 
-static struct mg_found_exchange **place_of(struct mg_assembler *assembler, const struct mg_origin_of *origin, uint64_t number)
+static struct mg_found_exchange **place_of(struct mg_assembler *assembler, const struct mg_origin_of *origin,
+                                           uint64_t number)
 {
   struct mg_found_exchange **at = &assembler->buckets[(number ^ origin->shard * 2654435761u) % BUCKETS];
-  while (*at && ((*at)->number != number || (*at)->epoch != origin->epoch || (*at)->shard != origin->shard)) at = &(*at)->next;
+  while (*at && ((*at)->number != number || (*at)->epoch != origin->epoch || (*at)->shard != origin->shard))
+    at = &(*at)->next;
   return at;
 }
 
@@ -85,8 +88,8 @@ static void write_id(struct mg_found_exchange *exchange, uint64_t low)
   exchange->id[26] = '\0';
 }
 
-static void take_start(struct mg_found_exchange *exchange, const struct mg_origin_of *origin, const struct mg_scope *scope,
-                       const struct mg_entry *entry)
+static void take_start(struct mg_found_exchange *exchange, const struct mg_origin_of *origin,
+                       const struct mg_scope *scope, const struct mg_entry *entry)
 {
   exchange->started = true;
   exchange->start_us = exchange->end_us = entry->time_us;
@@ -127,9 +130,12 @@ static void take_end(struct mg_assembler *assembler, struct mg_found_exchange *e
   exchange->target = keep(exchange, entry->target);
   exchange->upstream_status = keep(exchange, entry->upstream_status);
   if (entry->line.len) exchange->line = keep(exchange, entry->line);
-  if (entry->flags & MG_END_SAME_LINE) exchange->upstream_line = exchange->line;
-  else if (entry->upstream_line.len) exchange->upstream_line = keep(exchange, entry->upstream_line);
-  exchange->client_status = entry->flags & MG_END_SAME_STATUS ? exchange->upstream_status : keep(exchange, entry->client_status);
+  if (entry->flags & MG_END_SAME_LINE)
+    exchange->upstream_line = exchange->line;
+  else if (entry->upstream_line.len)
+    exchange->upstream_line = keep(exchange, entry->upstream_line);
+  exchange->client_status =
+      entry->flags & MG_END_SAME_STATUS ? exchange->upstream_status : keep(exchange, entry->client_status);
   take_blocks(exchange, scope, entry);
   take_lines(exchange, &exchange->attributes, scope, entry->attributes);
   exchange->crcs = entry->crcs;
@@ -164,7 +170,8 @@ static void give_out(struct mg_assembler *assembler, struct mg_found_exchange **
 {
   struct mg_found_exchange *exchange = *at;
   *at = exchange->next;
-  if (shown && exchange->started && !assembler->stopped) assembler->stopped = !assembler->done(assembler->context, exchange);
+  if (shown && exchange->started && !assembler->stopped)
+    assembler->stopped = !assembler->done(assembler->context, exchange);
   free_exchange(exchange);
 }
 
@@ -182,17 +189,22 @@ bool mg_assembler_take(struct mg_assembler *assembler, const struct mg_origin_of
   }
   struct mg_found_exchange *exchange = *at;
   switch (entry->type) {
-  case MG_ENTRY_START: take_start(exchange, origin, scope, entry); break;
+  case MG_ENTRY_START:
+    take_start(exchange, origin, scope, entry);
+    break;
   case MG_ENTRY_BODY:
     exchange->body_recorded[entry->direction] += entry->content.len;
     if (assembler->bodies) mg_buf_append(&exchange->body[entry->direction], entry->content.ptr, entry->content.len);
     break;
-  case MG_ENTRY_HEAD: take_head(exchange, entry); break;
+  case MG_ENTRY_HEAD:
+    take_head(exchange, entry);
+    break;
   case MG_ENTRY_END:
     take_end(assembler, exchange, scope, entry);
     give_out(assembler, at, true);
     break;
-  default: give_out(assembler, at, false);
+  default:
+    give_out(assembler, at, false);
   }
   return !assembler->stopped;
 }
@@ -207,7 +219,8 @@ void mg_assembler_rest(struct mg_assembler *assembler)
 {
   struct mg_buf rest = {0};
   for (unsigned i = 0; i < BUCKETS; i++) {
-    for (struct mg_found_exchange *one = assembler->buckets[i]; one; one = one->next) mg_buf_append(&rest, &one, sizeof one);
+    for (struct mg_found_exchange *one = assembler->buckets[i]; one; one = one->next)
+      mg_buf_append(&rest, &one, sizeof one);
     assembler->buckets[i] = NULL;
   }
   size_t count = rest.len / sizeof(struct mg_found_exchange *);

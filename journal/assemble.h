@@ -37,8 +37,10 @@ struct mg_found_exchange {
 
 struct mg_assembler;
 
-/** done is called with each exchange that ended, in the order of their ends; dropped ones are left out. bodies: keep them. */
-struct mg_assembler *mg_assembler_new(bool bodies, bool (*done)(void *context, const struct mg_found_exchange *exchange), void *context);
+/** done is called with each exchange that ended, in the order of their ends; dropped ones are left out. bodies: keep
+ * them. */
+struct mg_assembler *
+mg_assembler_new(bool bodies, bool (*done)(void *context, const struct mg_found_exchange *exchange), void *context);
 /** Takes an entry (as mg_reader_events.entry). */
 bool mg_assembler_take(struct mg_assembler *assembler, const struct mg_origin_of *origin, const struct mg_scope *scope,
                        const struct mg_entry *entry);

@@ -1,5 +1,6 @@
 /* batch.c - slots to batches and batches to entries.
- * Owns: scratch buffers and the compressor.   May call: format, stage (reading), zstd.   Never: a file.   Thread: as in batch.h. */
+ * Owns: scratch buffers and the compressor.   May call: format, stage (reading), zstd.   Never: a file.   Thread: as
+ * in batch.h. */
 #include "batch.h"
 
 #include <stdlib.h>
@@ -51,7 +52,8 @@ static void summarise(struct mg_batch *batch, uint64_t *time_us, const struct mg
 }
 
 /* All entries behind one another without their commit words. */
-static void gather(struct mg_packer *packer, const uint8_t *slot, const struct mg_slot *header, bool check, struct mg_batch *batch)
+static void gather(struct mg_packer *packer, const uint8_t *slot, const struct mg_slot *header, bool check,
+                   struct mg_batch *batch)
 {
   uint32_t at = MG_SLOT_HEADER_BYTES, tag = mg_slot_tag(header->epoch, header->gen);
   uint8_t *plain = packer->plain, *raw = packer->raw;
@@ -106,7 +108,7 @@ void mg_pack(struct mg_packer *packer, const uint8_t *slot, bool check, uint16_t
   out->len = MG_BATCH_HEADER_BYTES + len + batch->raw_len;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 struct mg_unpacker {
   ZSTD_DCtx *zstd;

@@ -18,7 +18,8 @@ struct mg_packed {
   struct mg_batch header;
 };
 
-/** Packs the entries of a slot (check as of mg_slot_entry: true for a slot whose producer has died). flags go into the header. */
+/** Packs the entries of a slot (check as of mg_slot_entry: true for a slot whose producer has died). flags go into
+ * the header. */
 void mg_pack(struct mg_packer *packer, const uint8_t *slot, bool check, uint16_t flags, struct mg_packed *out);
 
 /** A batch's entries in plain form. */
@@ -31,7 +32,8 @@ bool mg_unpack(struct mg_unpacker *unpacker, const uint8_t *bytes, size_t len, s
 /** Opens the committed entries of a slot (a copy) as if they were a batch. False when there are none. */
 bool mg_unpack_slot(struct mg_unpacker *unpacker, const uint8_t *slot, struct mg_batch *header);
 
-/** One entry as a reader sees it: payload as FORMAT.md describes it, and the bytes of a body piece that were kept apart. */
+/** One entry as a reader sees it: payload as FORMAT.md describes it, and the bytes of a body piece that were kept
+ * apart. */
 struct mg_plain_entry {
   uint8_t type;
   struct mg_str payload;

@@ -123,8 +123,9 @@ static void decode_crcs(struct mg_cursor *in, struct mg_entry *entry)
   for (int i = 0; i < 2; i++) {
     if (!(entry->crcs >> i & 1)) continue;
     struct mg_str bytes = mg_bytes_get(in, 4);
-    if (bytes.len == 4) entry->crc[i] = (uint32_t)(uint8_t)bytes.ptr[0] | (uint32_t)(uint8_t)bytes.ptr[1] << 8 |
-                                        (uint32_t)(uint8_t)bytes.ptr[2] << 16 | (uint32_t)(uint8_t)bytes.ptr[3] << 24;
+    if (bytes.len == 4)
+      entry->crc[i] = (uint32_t)(uint8_t)bytes.ptr[0] | (uint32_t)(uint8_t)bytes.ptr[1] << 8 |
+                      (uint32_t)(uint8_t)bytes.ptr[2] << 16 | (uint32_t)(uint8_t)bytes.ptr[3] << 24;
   }
 }
 
@@ -176,16 +177,24 @@ static void decode_body(struct mg_scope *scope, struct mg_cursor *in, struct mg_
 
 bool mg_entry_decode(struct mg_scope *scope, const struct mg_plain_entry *plain, struct mg_entry *entry)
 {
-  struct mg_cursor in = {(const uint8_t *)plain->payload.ptr, (const uint8_t *)plain->payload.ptr + plain->payload.len, false};
+  struct mg_cursor in = {(const uint8_t *)plain->payload.ptr, (const uint8_t *)plain->payload.ptr + plain->payload.len,
+                         false};
   memset(entry, 0, sizeof *entry);
   entry->type = plain->type;
   entry->time_us = scope->time_us += (uint64_t)mg_zigzag_get(&in);
   entry->number = scope->number += (uint64_t)mg_zigzag_get(&in);
   switch (plain->type) {
-  case MG_ENTRY_START: decode_start(scope, &in, entry); break;
-  case MG_ENTRY_END: decode_end(scope, &in, entry); break;
-  case MG_ENTRY_BODY: decode_body(scope, &in, entry, plain->raw); return !in.failed;
-  case MG_ENTRY_DROP: break;
+  case MG_ENTRY_START:
+    decode_start(scope, &in, entry);
+    break;
+  case MG_ENTRY_END:
+    decode_end(scope, &in, entry);
+    break;
+  case MG_ENTRY_BODY:
+    decode_body(scope, &in, entry, plain->raw);
+    return !in.failed;
+  case MG_ENTRY_DROP:
+    break;
   case MG_ENTRY_GAP:
     entry->reason = mg_byte_get(&in);
     entry->count = mg_varint_get(&in);
@@ -196,7 +205,8 @@ bool mg_entry_decode(struct mg_scope *scope, const struct mg_plain_entry *plain,
     entry->content = mg_bytes_get(&in, (uint64_t)(in.end - in.at));
     if (entry->which >= MG_HEADS) in.failed = true;
     break;
-  default: in.failed = true;
+  default:
+    in.failed = true;
   }
   return !in.failed && in.at == in.end;
 }

@@ -51,7 +51,8 @@ static inline void mg_define(struct mg_stage *stage, struct mg_place *place)
 }
 
 /** A text: a reference where it is defined already, else the definition. Takes at most len + 6 bytes. */
-static inline uint8_t *mg_text_put(struct mg_stage *stage, uint8_t *at, struct mg_place *place, const void *bytes, size_t len)
+static inline uint8_t *mg_text_put(struct mg_stage *stage, uint8_t *at, struct mg_place *place, const void *bytes,
+                                   size_t len)
 {
   if (mg_is_defined(stage, place)) return mg_reference_put(at, place);
   *at++ = 0;
@@ -71,7 +72,7 @@ static inline uint8_t *mg_prefix_put(struct mg_stage *stage, uint8_t *at, uint64
   return at;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /** Lines of a block: indexes of texts in the scope. */
 struct mg_lines {
@@ -83,7 +84,7 @@ struct mg_scope {
   struct mg_str *texts; /* by definition number; blocks have len = count and ptr = NULL */
   uint32_t *firsts;     /* of blocks, into lines */
   uint32_t count, capacity;
-  uint32_t *lines;      /* definition numbers of the texts */
+  uint32_t *lines; /* definition numbers of the texts */
   uint32_t line_count, line_capacity;
   uint64_t time_us, number;
 };

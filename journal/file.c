@@ -143,8 +143,10 @@ static bool file_may_map(int fd)
   switch ((unsigned long)status.f_type) {
   case EXT4_SUPER_MAGIC:
   case XFS_SUPER_MAGIC:
-  case TMPFS_MAGIC: return true;
-  default: return false; /* copy on write and the unknown: a store may still need a block that there is not */
+  case TMPFS_MAGIC:
+    return true;
+  default:
+    return false; /* copy on write and the unknown: a store may still need a block that there is not */
   }
 }
 

@@ -44,7 +44,7 @@ struct mg_file_ops {
   int (*rename)(const char *from, const char *to);
   int (*sync_folder)(const char *folder);
   int (*list)(const char *folder, void (*each)(void *context, const char *name), void *context);
-  int (*lock)(int fd); /* -EWOULDBLOCK while another process holds it */
+  int (*lock)(int fd);     /* -EWOULDBLOCK while another process holds it */
   bool (*may_map)(int fd); /* whether stores into reserved space can never fail on this file system */
   void (*close)(int fd);
   void (*point)(enum mg_point point); /* NULL but in specs */

@@ -9,7 +9,7 @@
 static const char SEGMENT_MAGIC[8] = {'M', 'G', 'J', 'S', 'E', 'G', '\r', '\n'};
 static const char STAGE_MAGIC[8] = {'M', 'G', 'J', 'S', 'T', 'G', '\r', '\n'};
 
-/* --- CRC-32C ---------------------------------------------------------------------------------------------------------------------- */
+/* --- CRC-32C ------------------------------------------------------------------------------------------------------ */
 
 #define POLYNOMIAL 0x82f63b78u /* reflected */
 
@@ -81,7 +81,7 @@ uint32_t mg_crc32c(uint32_t crc, const void *bytes, size_t len)
   return ~crc_plain(~crc, bytes, len);
 }
 
-/* --- preamble and seal ------------------------------------------------------------------------------------------------------------ */
+/* --- preamble and seal -------------------------------------------------------------------------------------------- */
 
 uint32_t mg_segment_seed(const uint8_t uuid[16])
 {
@@ -160,7 +160,7 @@ bool mg_seal_read(struct mg_seal *seal, uint32_t seed, const uint8_t in[MG_SEAL_
   return true;
 }
 
-/* --- batches and fragments -------------------------------------------------------------------------------------------------------- */
+/* --- batches and fragments ---------------------------------------------------------------------------------------- */
 
 void mg_batch_write(const struct mg_batch *batch, uint8_t out[MG_BATCH_HEADER_BYTES])
 {
@@ -228,8 +228,8 @@ size_t mg_framed_size(uint64_t offset, size_t len)
   return (size_t)(at - offset);
 }
 
-static void fragment_write(uint8_t *out, uint64_t offset, uint32_t seed, enum mg_fragment_type type, const uint8_t *payload,
-                           size_t len)
+static void fragment_write(uint8_t *out, uint64_t offset, uint32_t seed, enum mg_fragment_type type,
+                           const uint8_t *payload, size_t len)
 {
   mg_put32(out, MG_FRAGMENT_MAGIC);
   mg_put32(out + 8, (uint32_t)len | (uint32_t)type << 24);
@@ -278,7 +278,7 @@ int mg_fragment_read(const uint8_t *at, size_t room, uint64_t offset, uint32_t s
   return 1;
 }
 
-/* --- the stage -------------------------------------------------------------------------------------------------------------------- */
+/* --- the stage ---------------------------------------------------------------------------------------------------- */
 
 static uint32_t slot_crc(const uint8_t *slot)
 {

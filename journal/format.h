@@ -1,7 +1,7 @@
 /* format.h - the bytes of a journal: preamble, seal, fragments, batches, stage slots. FORMAT.md is the norm.
  *
- * Pure: no file, no clock, no allocation. Everything is little-endian; structures are decoded into plain C structs and never
- * laid over bytes that were not checked. Thread: any. */
+ * Pure: no file, no clock, no allocation. Everything is little-endian; structures are decoded into plain C structs
+ * and never laid over bytes that were not checked. Thread: any. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,7 +24,8 @@ enum {
   MG_SLOT_HEADER_BYTES = 128,
   MG_ENTRY_HEADER_BYTES = 16,
   MG_STAGE_HEADER_BYTES = 4096,
-  MG_ENTRY_BYTES_MAX = MG_SLOT_BYTES - MG_SLOT_HEADER_BYTES - MG_ENTRY_HEADER_BYTES - 8, /* payload; 8: the slot's end */
+  MG_ENTRY_BYTES_MAX =
+      MG_SLOT_BYTES - MG_SLOT_HEADER_BYTES - MG_ENTRY_HEADER_BYTES - 8, /* payload; 8: the slot's end */
   MG_BATCH_PLAIN_MAX = MG_SLOT_BYTES,
   MG_FRAMED_MAX = MG_BATCH_HEADER_BYTES + MG_BATCH_PLAIN_MAX + 4 * MG_FRAGMENT_HEADER_BYTES + 64
 };
@@ -59,7 +60,7 @@ struct mg_preamble {
 
 struct mg_seal {
   uint64_t entries;
-  uint64_t starts; /* exchanges begun */
+  uint64_t starts;              /* exchanges begun */
   uint64_t first_lsn, last_lsn; /* last < first: none */
   uint64_t data_end;
   uint64_t t_min_us, t_max_us;
@@ -72,10 +73,10 @@ struct mg_batch {
   uint32_t epoch;
   uint16_t count; /* entries */
   uint16_t flags;
-  uint32_t plain_len; /* of the entries once decompressed */
-  uint32_t coded_len; /* as they stand behind the header */
-  uint32_t raw_len;   /* of the incompressible bytes behind those */
-  uint8_t statuses;   /* bit n: an answer with status nxx ended here; bit 0: one without an answer */
+  uint32_t plain_len;  /* of the entries once decompressed */
+  uint32_t coded_len;  /* as they stand behind the header */
+  uint32_t raw_len;    /* of the incompressible bytes behind those */
+  uint8_t statuses;    /* bit n: an answer with status nxx ended here; bit 0: one without an answer */
   uint8_t latency_max; /* bits of the longest duration in microseconds */
   uint16_t starts;     /* exchanges begun in it */
   uint64_t t_min_us, t_max_us;
@@ -142,12 +143,12 @@ bool mg_batch_read(struct mg_batch *batch, const uint8_t *in, size_t len);
 
 /** The framed size of a batch of len bytes placed at offset: what mg_frame writes. */
 size_t mg_framed_size(uint64_t offset, size_t len);
-/** Lays a batch out from offset on, as fragments that do not cross a block; out has room for MG_FRAMED_MAX. Returns the bytes written.
- * *first says where in out the first fragment is: its magic is to be stored last. */
+/** Lays a batch out from offset on, as fragments that do not cross a block; out has room for MG_FRAMED_MAX. Returns
+ * the bytes written. *first says where in out the first fragment is: its magic is to be stored last. */
 size_t mg_frame(uint64_t offset, uint32_t seed, const uint8_t *batch, size_t len, uint8_t *out, size_t *first);
 
-/** One fragment at offset; room is what is left of its block. 1: whole, *payload and *len set; 0: nothing is written here;
- * -1: damage. */
+/** One fragment at offset; room is what is left of its block. 1: whole, *payload and *len set; 0: nothing is written
+ * here; -1: damage. */
 int mg_fragment_read(const uint8_t *at, size_t room, uint64_t offset, uint32_t seed, enum mg_fragment_type *type,
                      const uint8_t **payload, size_t *len);
 

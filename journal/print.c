@@ -23,7 +23,11 @@ static bool is_utf8(struct mg_str text)
 {
   for (size_t i = 0; i < text.len;) {
     unsigned char lead = (unsigned char)text.ptr[i++];
-    unsigned more = lead < 0x80 ? 0 : lead >= 0xc2 && lead < 0xe0 ? 1 : (lead & 0xf0) == 0xe0 ? 2 : lead >= 0xf0 && lead < 0xf5 ? 3 : 9;
+    unsigned more = lead < 0x80                   ? 0
+                    : lead >= 0xc2 && lead < 0xe0 ? 1
+                    : (lead & 0xf0) == 0xe0       ? 2
+                    : lead >= 0xf0 && lead < 0xf5 ? 3
+                                                  : 9;
     if (more == 9 || more > text.len - i) return false;
     for (; more; more--)
       if (((unsigned char)text.ptr[i++] & 0xc0) != 0x80) return false;
@@ -170,7 +174,8 @@ void mg_print_json(const struct mg_found_exchange *ex, struct mg_buf *out)
 {
   mg_buf_printf(out, "{\"id\":\"%s\",\"time\":\"", ex->id);
   mg_print_time(ex->start_us, out);
-  mg_buf_printf(out, "\",\"shard\":%u,\"epoch\":%u,\"number\":%llu,", ex->shard, ex->epoch, (unsigned long long)ex->number);
+  mg_buf_printf(out, "\",\"shard\":%u,\"epoch\":%u,\"number\":%llu,", ex->shard, ex->epoch,
+                (unsigned long long)ex->number);
   field(out, "route", ex->route);
   field(out, "generation", ex->generation);
   field(out, "filters", ex->filters);
@@ -196,7 +201,7 @@ void mg_print_json(const struct mg_found_exchange *ex, struct mg_buf *out)
   mg_json_close(out, "}");
 }
 
-/* --- for people ------------------------------------------------------------------------------------------------------------------- */
+/* --- for people --------------------------------------------------------------------------------------------------- */
 
 static void plain(struct mg_buf *out, struct mg_str text)
 {
@@ -244,9 +249,9 @@ void mg_print_text(const struct mg_found_exchange *ex, struct mg_buf *out)
 {
   mg_buf_printf(out, "exchange   %s\nstarted    ", ex->id);
   mg_print_time(ex->start_us, out);
-  mg_buf_printf(out, "\nclient     %.*s (%.*s)\nroute      %.*s, generation %.*s\n", (int)ex->client.len, ex->client.ptr,
-                (int)ex->client_source.len, ex->client_source.ptr, (int)ex->route.len, ex->route.ptr, (int)ex->generation.len,
-                ex->generation.ptr);
+  mg_buf_printf(out, "\nclient     %.*s (%.*s)\nroute      %.*s, generation %.*s\n", (int)ex->client.len,
+                ex->client.ptr, (int)ex->client_source.len, ex->client_source.ptr, (int)ex->route.len, ex->route.ptr,
+                (int)ex->generation.len, ex->generation.ptr);
   if (ex->filters.len) mg_buf_printf(out, "filters    %.*s\n", (int)ex->filters.len, ex->filters.ptr);
   if (ex->ended)
     mg_buf_printf(out, "ended      status %u by the %s after %.3f ms\n", ex->status, sources[ex->flags & 3],
@@ -254,9 +259,12 @@ void mg_print_text(const struct mg_found_exchange *ex, struct mg_buf *out)
   else
     mg_buf_printf(out, "incomplete it has no end in the journal\n");
   if (ex->error.len) mg_buf_printf(out, "error      %.*s\n", (int)ex->error.len, ex->error.ptr);
-  if (ex->target.len) mg_buf_printf(out, "upstream   %.*s, tries: %llu\n", (int)ex->target.len, ex->target.ptr, (unsigned long long)ex->tries);
+  if (ex->target.len)
+    mg_buf_printf(out, "upstream   %.*s, tries: %llu\n", (int)ex->target.len, ex->target.ptr,
+                  (unsigned long long)ex->tries);
   mg_buf_printf(out, "bytes      request %llu + %llu, response %llu + %llu\n\n", (unsigned long long)ex->head_bytes[0],
-                (unsigned long long)ex->body_bytes[0], (unsigned long long)ex->head_bytes[1], (unsigned long long)ex->body_bytes[1]);
+                (unsigned long long)ex->body_bytes[0], (unsigned long long)ex->head_bytes[1],
+                (unsigned long long)ex->body_bytes[1]);
   text_message(out, ">", ex->line, &ex->headers[MG_CLIENT_REQUEST]);
   text_body(out, ex, 0);
   if (ex->target.len) text_message(out, ">>", ex->upstream_line, &ex->headers[MG_UPSTREAM_REQUEST]);

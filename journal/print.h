@@ -3,7 +3,8 @@
 
 #include "assemble.h"
 
-/** One JSON object without a line end. Texts, which are ISO-8859-1, become UTF-8; bodies that are no text are base64. */
+/** One JSON object without a line end. Texts, which are ISO-8859-1, become UTF-8; bodies that are no text are
+ * base64. */
 void mg_print_json(const struct mg_found_exchange *exchange, struct mg_buf *out);
 /** Several lines. */
 void mg_print_text(const struct mg_found_exchange *exchange, struct mg_buf *out);

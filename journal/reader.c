@@ -1,5 +1,6 @@
 /* reader.c - walking a folder.
- * Owns: a scan and an unpacker for the length of a walk.   May call: scan, batch, entry.   Never: write.   Thread: one per walk. */
+ * Owns: a scan and an unpacker for the length of a walk.   May call: scan, batch, entry.   Never: write.   Thread:
+ * one per walk. */
 #include "reader.h"
 
 #include <errno.h>
@@ -61,7 +62,8 @@ static void note_shard(void *context, const char *name)
 {
   bool *shards = context;
   unsigned shard;
-  if (sscanf(name, "shard-%3u", &shard) == 1 && shard < SHARDS_MAX && (strstr(name, ".stage") || strstr(name, ".mgj") || strstr(name, ".open")))
+  if (sscanf(name, "shard-%3u", &shard) == 1 && shard < SHARDS_MAX &&
+      (strstr(name, ".stage") || strstr(name, ".mgj") || strstr(name, ".open")))
     shards[shard] = true;
 }
 
@@ -118,7 +120,8 @@ static bool in_order(struct walk *walk, const struct mg_batch *batch, const char
   return true;
 }
 
-static void take_batch(struct walk *walk, const struct mg_batch *batch, const uint8_t *bytes, size_t len, const struct file *file)
+static void take_batch(struct walk *walk, const struct mg_batch *batch, const uint8_t *bytes, size_t len,
+                       const struct file *file)
 {
   struct mg_origin_of origin = {.shard = walk->shard, .id_base = walk->scan->preamble.id_base};
   struct mg_batch again;
@@ -137,7 +140,8 @@ static int open_segment(struct walk *walk, const struct file *file, uint32_t *ve
   char path[4096];
   for (int i = 0; i < 2; i++) {
     bool sealed = (strstr(file->name, ".mgj") != NULL) != (i == 1);
-    if (!mg_segment_path(path, walk->folder, file->shard, file->number, sealed ? ".mgj" : ".open")) return -ENAMETOOLONG;
+    if (!mg_segment_path(path, walk->folder, file->shard, file->number, sealed ? ".mgj" : ".open"))
+      return -ENAMETOOLONG;
     int result = mg_scan_open(walk->scan, walk->ops, path, version);
     if (result != -ENOENT) return result;
   }
@@ -164,9 +168,10 @@ static void walk_segment(struct walk *walk, const struct file *file)
   mg_scan_close(walk->scan);
 }
 
-/* --- the stage -------------------------------------------------------------------------------------------------------------------- */
+/* --- the stage ---------------------------------------------------------------------------------------------------- */
 
-/* What a stage held at one moment. Taken before the segments are looked at: what has left it by then is in one of them. */
+/* What a stage held at one moment. Taken before the segments are looked at: what has left it by then is in one of
+ * them. */
 struct snapshot {
   struct mg_stage_header header;
   size_t count;
@@ -174,7 +179,7 @@ struct snapshot {
     struct mg_slot facts;
     uint32_t index;
     uint8_t *bytes; /* NULL: in a segment since */
-  } *slots; /* by LSN */
+  } * slots;        /* by LSN */
 };
 
 static int by_lsn(const void *a, const void *b)
@@ -189,7 +194,8 @@ static void find_slots(struct walk *walk, int fd, struct snapshot *snapshot)
   snapshot->slots = mg_calloc(snapshot->header.slots, sizeof *snapshot->slots);
   for (uint32_t i = 0; i < snapshot->header.slots; i++) {
     struct copied_slot *slot = &snapshot->slots[snapshot->count];
-    if (walk->ops->read(fd, head, sizeof head, MG_STAGE_HEADER_BYTES + (uint64_t)i * MG_SLOT_BYTES) != sizeof head) continue;
+    if (walk->ops->read(fd, head, sizeof head, MG_STAGE_HEADER_BYTES + (uint64_t)i * MG_SLOT_BYTES) != sizeof head)
+      continue;
     slot->index = i;
     if (mg_slot_read(&slot->facts, head) && slot->facts.epoch == snapshot->header.epoch) snapshot->count++;
   }
@@ -235,14 +241,15 @@ static void walk_snapshot(struct walk *walk, struct snapshot *snapshot)
   bool current = !walk->any || snapshot->header.epoch >= walk->epoch;
   for (size_t i = 0; i < snapshot->count; i++) {
     uint8_t *bytes = snapshot->slots[i].bytes;
-    if (bytes && current && !walk->ended && mg_unpack_slot(walk->unpacker, bytes, &batch) && in_order(walk, &batch, NULL))
+    if (bytes && current && !walk->ended && mg_unpack_slot(walk->unpacker, bytes, &batch) &&
+        in_order(walk, &batch, NULL))
       tell_entries(walk, &batch, &origin);
     free(bytes);
   }
   free(snapshot->slots);
 }
 
-/* --- all of it -------------------------------------------------------------------------------------------------------------------- */
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 static int walk_shard(struct walk *walk, unsigned shard)
 {
@@ -283,8 +290,8 @@ int mg_reader_walk(const struct mg_file_ops *ops, const char *folder, const stru
 static void count_open(struct mg_scan *scan, struct mg_segment_facts *facts)
 {
   struct mg_batch batch;
-  facts->totals = (struct mg_seal){.first_lsn = scan->preamble.base_lsn, .last_lsn = scan->preamble.base_lsn - 1,
-                                   .t_min_us = UINT64_MAX};
+  facts->totals = (struct mg_seal){
+      .first_lsn = scan->preamble.base_lsn, .last_lsn = scan->preamble.base_lsn - 1, .t_min_us = UINT64_MAX};
   for (enum mg_scan_result result; (result = mg_scan_next(scan, &batch)) != MG_SCAN_END;)
     if (result == MG_SCAN_BATCH) mg_totals_add(&facts->totals, &batch, scan->data_end);
   facts->damages = scan->damages;

@@ -1,4 +1,5 @@
-/* reader.h - a journal's folder read: all shards' segments in order, what is still in their stages, exchanges put together.
+/* reader.h - a journal's folder read: all shards' segments in order, what is still in their stages, exchanges put
+ * together.
  *
  * Reads while gateways write: nothing is locked, nothing is changed. Thread: one per reader. */
 #pragma once
@@ -36,7 +37,8 @@ struct mg_origin_of {
 struct mg_reader_events {
   void *context;
   /* false ends the walk */
-  bool (*entry)(void *context, const struct mg_origin_of *origin, const struct mg_scope *scope, const struct mg_entry *entry);
+  bool (*entry)(void *context, const struct mg_origin_of *origin, const struct mg_scope *scope,
+                const struct mg_entry *entry);
   void (*finding)(void *context, const struct mg_finding *finding); /* NULL: not wanted */
 };
 

@@ -1,8 +1,10 @@
 /* recovery.c - taking over a shard from a process that died, or ended.
  *
- * All of it is arithmetic on LSNs: what the stage holds and no segment does is placed, in order. So it may be interrupted anywhere,
- * any number of times, and begins again with what is there. Nothing is deleted; what cannot be read is set aside.
- * Owns: nothing between calls.   May call: scan, batch, segment, stage.   Never: trust a hint.   Thread: before the shard's starts. */
+ * All of it is arithmetic on LSNs: what the stage holds and no segment does is placed, in order. So it may be
+ * interrupted anywhere, any number of times, and begins again with what is there. Nothing is deleted; what cannot be
+ * read is set aside.
+ * Owns: nothing between calls.   May call: scan, batch, segment, stage.   Never: trust a hint.   Thread: before the
+ * shard's starts. */
 #include "shard_private.h"
 
 #include <errno.h>
@@ -24,8 +26,8 @@ struct state {
   struct mg_buf segments; /* struct found, by number */
   struct mg_scan *scan;
   uint64_t last_lsn;
-  uint32_t epoch;         /* the highest seen */
-  uint64_t id_base;       /* of the stage's epoch */
+  uint32_t epoch;   /* the highest seen */
+  uint64_t id_base; /* of the stage's epoch */
 };
 
 static int fail(struct state *state, int result, const char *what)
@@ -91,7 +93,8 @@ static struct mg_seal count_batches(struct state *state)
   return totals;
 }
 
-/* What a writer may have begun behind the last batch is cleared, so that nothing of it can be taken for a fragment later. */
+/* What a writer may have begun behind the last batch is cleared, so that nothing of it can be taken for a fragment
+ * later. */
 static int clear_tail(struct mg_segment *segment, uint64_t until)
 {
   static const uint8_t zeros[4096];
@@ -294,8 +297,8 @@ static int recover(struct state *state)
   shard->base_lsn = state->last_lsn + 1;
   const struct mg_stage_header header = {
       .epoch = state->epoch + 1, .shard = shard->options.number, .id_base = shard->options.id_base};
-  result = mg_stage_open(&shard->stage, shard->ops, shard->folder, path, mg_stage_bytes(shard->options.stage_bytes), &header,
-                         state->last_lsn + 1);
+  result = mg_stage_open(&shard->stage, shard->ops, shard->folder, path, mg_stage_bytes(shard->options.stage_bytes),
+                         &header, state->last_lsn + 1);
   if (result != 0) return fail(state, result, "cannot make the stage");
   mg_file_point(shard->ops, MG_POINT_EPOCH_WRITTEN);
   result = mg_shard_new_segment(shard, header.epoch, header.id_base, shard->options.now_us);

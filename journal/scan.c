@@ -65,7 +65,8 @@ static bool begins_later(struct mg_scan *scan, uint64_t at)
       /* the rest of a batch that was never committed; a committed one may stand behind it in the same block */
       size_t behind = MG_FRAGMENT_HEADER_BYTES + ((len + 7) & ~(size_t)7);
       if (behind + MG_FRAGMENT_MIN_BYTES <= scan->block_len &&
-          mg_fragment_read(scan->block + behind, scan->block_len - behind, next + behind, scan->seed, &type, &payload, &len) == 1)
+          mg_fragment_read(scan->block + behind, scan->block_len - behind, next + behind, scan->seed, &type, &payload,
+                           &len) == 1)
         return true;
     }
     if (found == 1) scan->torn = true;
@@ -96,8 +97,8 @@ static enum mg_scan_result nothing_here(struct mg_scan *scan)
   return MG_SCAN_END;
 }
 
-/* Adds a fragment to the batch in the making. 1: the batch is whole; 2: it is, but the one before it was not; 0: more must come;
- * -1: it does not belong here. */
+/* Adds a fragment to the batch in the making. 1: the batch is whole; 2: it is, but the one before it was not; 0:
+ * more must come; -1: it does not belong here. */
 static int take_fragment(struct mg_scan *scan, enum mg_fragment_type type, const uint8_t *payload, size_t len)
 {
   bool begins = type == MG_FRAGMENT_FULL || type == MG_FRAGMENT_FIRST;
@@ -132,9 +133,11 @@ enum mg_scan_result mg_scan_next(struct mg_scan *scan, struct mg_batch *batch)
     const uint8_t *payload = NULL;
     size_t len = 0, in_block = (size_t)(scan->at % MG_BLOCK_BYTES);
     if (!load(scan, scan->at, false)) return scan->sealed ? skip_block(scan) : MG_SCAN_END;
-    int found = mg_fragment_read(scan->block + in_block, scan->block_len - in_block, scan->at, scan->seed, &type, &payload, &len);
+    int found = mg_fragment_read(scan->block + in_block, scan->block_len - in_block, scan->at, scan->seed, &type,
+                                 &payload, &len);
     if (found <= 0 && !scan->sealed && load(scan, scan->at, true)) /* what is in memory may be older than the file */
-      found = mg_fragment_read(scan->block + in_block, scan->block_len - in_block, scan->at, scan->seed, &type, &payload, &len);
+      found = mg_fragment_read(scan->block + in_block, scan->block_len - in_block, scan->at, scan->seed, &type,
+                               &payload, &len);
     if (found == 0) return nothing_here(scan);
     if (found < 0) return skip_block(scan);
     bool rest_of_lost = scan->resync && (type == MG_FRAGMENT_MIDDLE || type == MG_FRAGMENT_LAST);

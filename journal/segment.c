@@ -1,5 +1,6 @@
 /* segment.c - creating, filling and sealing a segment's file.
- * Owns: the descriptor and mapping of the open segment.   May call: format, file.   Never: choose when.   Thread: one at a time. */
+ * Owns: the descriptor and mapping of the open segment.   May call: format, file.   Never: choose when.   Thread:
+ * one at a time. */
 #include "segment.h"
 
 #include <errno.h>
@@ -74,7 +75,8 @@ int mg_segment_create(struct mg_segment *segment, const struct mg_file_ops *ops,
   uint8_t bytes[MG_PREAMBLE_BYTES];
   *segment = (struct mg_segment){.ops = ops, .folder = folder, .fd = -1, .preamble = *preamble, .at = MG_DATA_START};
   segment->seed = mg_segment_seed(preamble->uuid);
-  segment->totals = (struct mg_seal){.first_lsn = preamble->base_lsn, .last_lsn = preamble->base_lsn - 1, .t_min_us = UINT64_MAX};
+  segment->totals =
+      (struct mg_seal){.first_lsn = preamble->base_lsn, .last_lsn = preamble->base_lsn - 1, .t_min_us = UINT64_MAX};
   if (!spare_path(spare, folder, preamble->shard, "spare")) return -ENAMETOOLONG;
   if (!mg_segment_path(segment->path, folder, preamble->shard, preamble->number, ".open")) return -ENAMETOOLONG;
   segment->fd = ops->open(spare, O_RDWR);
@@ -89,11 +91,11 @@ int mg_segment_create(struct mg_segment *segment, const struct mg_file_ops *ops,
   return result;
 }
 
-int mg_segment_resume(struct mg_segment *segment, const struct mg_file_ops *ops, const char *folder, const char *path, int fd,
-                      const struct mg_preamble *preamble, const struct mg_seal *totals)
+int mg_segment_resume(struct mg_segment *segment, const struct mg_file_ops *ops, const char *folder, const char *path,
+                      int fd, const struct mg_preamble *preamble, const struct mg_seal *totals)
 {
-  *segment = (struct mg_segment){.ops = ops, .folder = folder, .fd = fd, .preamble = *preamble, .at = totals->data_end,
-                                 .totals = *totals};
+  *segment = (struct mg_segment){
+      .ops = ops, .folder = folder, .fd = fd, .preamble = *preamble, .at = totals->data_end, .totals = *totals};
   segment->seed = mg_segment_seed(preamble->uuid);
   snprintf(segment->path, sizeof segment->path, "%s", path);
   return 0; /* not mapped: after a death the file is not trusted to be as it was left */

@@ -34,8 +34,8 @@ int mg_spare_make(const struct mg_file_ops *ops, const char *folder, unsigned sh
 int mg_segment_create(struct mg_segment *segment, const struct mg_file_ops *ops, const char *folder,
                       const struct mg_preamble *preamble);
 /** Takes an open file on which a writer died: batches go on behind data_end. */
-int mg_segment_resume(struct mg_segment *segment, const struct mg_file_ops *ops, const char *folder, const char *path, int fd,
-                      const struct mg_preamble *preamble, const struct mg_seal *totals);
+int mg_segment_resume(struct mg_segment *segment, const struct mg_file_ops *ops, const char *folder, const char *path,
+                      int fd, const struct mg_preamble *preamble, const struct mg_seal *totals);
 
 /** Whether a batch of len bytes still fits. */
 bool mg_segment_fits(const struct mg_segment *segment, size_t len);
@@ -44,7 +44,8 @@ int mg_segment_place(struct mg_segment *segment, const struct mg_batch *header, 
                      uint8_t *scratch);
 /** Writes the seal record: nothing is added from now on. 0 or -errno. */
 int mg_segment_seal(struct mg_segment *segment, uint32_t flags);
-/** Brings a sealed segment to the disk and gives it its final name; may take long. 0 or -errno; closed in either case. */
+/** Brings a sealed segment to the disk and gives it its final name; may take long. 0 or -errno; closed in either
+ * case. */
 int mg_segment_finish(struct mg_segment *segment);
 /** Makes an open segment that holds nothing the shard's spare again. 0 or -errno; closed in either case. */
 int mg_segment_to_spare(struct mg_segment *segment);

@@ -1,6 +1,6 @@
 /* shard.c - opening and closing a shard, and the drain that turns closed slots into batches.
- * Owns: the lock, stage, open segment.   May call: stage, batch, segment, recovery.   Never: sync or reserve space where the producer
- * would wait for it, unless there is no other way on.   Thread: as in shard.h. */
+ * Owns: the lock, stage, open segment.   May call: stage, batch, segment, recovery.   Never: sync or reserve space
+ * where the producer would wait for it, unless there is no other way on.   Thread: as in shard.h. */
 #include "shard_private.h"
 
 #include <errno.h>
@@ -95,8 +95,7 @@ int mg_shard_new_segment(struct mg_shard *shard, uint32_t epoch, uint64_t id_bas
   pthread_mutex_unlock(&shard->mutex);
   shard->next_number++;
   atomic_fetch_add(&shard->segments, 1);
-  if (shard->options.pre_fault && segment.map)
-    shard->ops->populate(segment.map, (size_t)shard->options.segment_bytes);
+  if (shard->options.pre_fault && segment.map) shard->ops->populate(segment.map, (size_t)shard->options.segment_bytes);
   atomic_store(&shard->spare_wanted, true);
   mg_shard_wake(shard);
   return 0;

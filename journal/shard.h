@@ -1,8 +1,9 @@
-/* shard.h - one shard of a journal as its writer has it: a stage, the open segment, a spare one, and who moves what between them.
+/* shard.h - one shard of a journal as its writer has it: a stage, the open segment, a spare one, and who moves what
+ * between them.
  *
- * One thread records (the producer: everything here but what is said to be otherwise). Batches are placed by drain, which is one
- * function for the shard's own thread and for the producer; a flag lets in one at a time. Slow things (syncing, reserving space) are
- * always the own thread's. */
+ * One thread records (the producer: everything here but what is said to be otherwise). Batches are placed by drain,
+ * which is one function for the shard's own thread and for the producer; a flag lets in one at a time. Slow things
+ * (syncing, reserving space) are always the own thread's. */
 #pragma once
 
 #include "stage.h"
@@ -12,18 +13,18 @@ struct mg_shard;
 enum mg_sync { MG_SYNC_PROCESS, MG_SYNC_INTERVAL, MG_SYNC_GROUP };
 
 struct mg_shard_options {
-  const char *folder;     /* copied; must exist */
-  unsigned number;        /* of the shard */
+  const char *folder; /* copied; must exist */
+  unsigned number;    /* of the shard */
   uint64_t stage_bytes;
   uint64_t segment_bytes; /* a multiple of MG_BLOCK_BYTES */
   bool compress;
   int level;
   enum mg_sync sync;
-  uint64_t interval_ms;   /* of MG_SYNC_INTERVAL */
-  bool pre_fault;         /* whole segments at once */
-  bool threaded;          /* the own thread drains; else the producer does */
+  uint64_t interval_ms; /* of MG_SYNC_INTERVAL */
+  bool pre_fault;       /* whole segments at once */
+  bool threaded;        /* the own thread drains; else the producer does */
   uint64_t id_base;
-  uint64_t now_us;        /* wall clock */
+  uint64_t now_us; /* wall clock */
 };
 
 /** What recovery found. */
@@ -34,8 +35,8 @@ struct mg_recovery {
   unsigned set_aside; /* files */
 };
 
-/** Locks the shard, recovers what an earlier process left, and starts. 0, or a negative error with a sentence in error:
- * -EWOULDBLOCK another process has it. */
+/** Locks the shard, recovers what an earlier process left, and starts. 0, or a negative error with a sentence in
+ * error: -EWOULDBLOCK another process has it. */
 int mg_shard_open(struct mg_shard **shard, const struct mg_shard_options *options, const struct mg_file_ops *ops,
                   struct mg_recovery *recovery, struct mg_buf *error);
 
@@ -59,9 +60,10 @@ struct mg_shard_facts {
   uint64_t batches, placed_bytes, segments; /* since it was opened */
   int trouble;                              /* errno of what keeps batches from being placed; 0: nothing */
   unsigned free_slots, slots;
-  bool low;                                 /* the next segment has no space yet */
+  bool low; /* the next segment has no space yet */
 };
 struct mg_shard_facts mg_shard_facts(const struct mg_shard *shard);
 
-/** Places and seals everything, lets go of the lock. 0, or -errno when something stays in the stage for the next process. */
+/** Places and seals everything, lets go of the lock. 0, or -errno when something stays in the stage for the next
+ * process. */
 int mg_shard_close(struct mg_shard **shard);

@@ -20,10 +20,10 @@ struct mg_shard {
   uint8_t scratch[MG_FRAMED_MAX];
   struct mg_segment segment; /* the drainer's */
   uint64_t next_number;
-  uint64_t base_lsn;         /* of the segment to come */
+  uint64_t base_lsn; /* of the segment to come */
   /* between the threads */
-  _Atomic bool draining;     /* whoever sets it drains */
-  _Atomic uint32_t wake;     /* a futex: counts calls for the own thread */
+  _Atomic bool draining; /* whoever sets it drains */
+  _Atomic uint32_t wake; /* a futex: counts calls for the own thread */
   _Atomic bool asleep;
   _Atomic bool stop;
   _Atomic bool spare_wanted, spare_ready;
@@ -32,7 +32,7 @@ struct mg_shard {
   _Atomic uint64_t committed_lsn; /* as the producer last told, for group commit */
   _Atomic uint64_t durable_lsn;
   pthread_mutex_t spare_mutex; /* the spare file */
-  pthread_mutex_t mutex; /* what follows, and the segment's descriptor against being closed in a sync */
+  pthread_mutex_t mutex;       /* what follows, and the segment's descriptor against being closed in a sync */
   struct mg_segment *sealing[MG_SEALING_MAX];
   unsigned sealing_count;
   void (*on_sync)(void *context);

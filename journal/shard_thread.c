@@ -1,5 +1,6 @@
 /* shard_thread.c - a shard's own thread: drains where it is asked to, and does all that takes long.
- * Owns: the thread.   May call: shard (drain), segment.   Never: record.   Thread: its own; wake and hand_over from any. */
+ * Owns: the thread.   May call: shard (drain), segment.   Never: record.   Thread: its own; wake and hand_over from
+ * any. */
 #include "shard_private.h"
 
 #include <errno.h>

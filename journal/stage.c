@@ -1,5 +1,6 @@
 /* stage.c - the stage's slots: opened, closed, taken, given back.
- * Owns: the mapping.   May call: format, file.   Never: touch a segment.   Thread: producer and drainer as in stage.h. */
+ * Owns: the mapping.   May call: format, file.   Never: touch a segment.   Thread: producer and drainer as in
+ * stage.h. */
 #include "stage.h"
 
 #include <errno.h>
@@ -34,8 +35,8 @@ static int make_file(struct mg_stage *stage, const char *path)
   return result;
 }
 
-int mg_stage_open(struct mg_stage *stage, const struct mg_file_ops *ops, const char *folder, const char *path, size_t bytes,
-                  const struct mg_stage_header *header, uint64_t next_lsn)
+int mg_stage_open(struct mg_stage *stage, const struct mg_file_ops *ops, const char *folder, const char *path,
+                  size_t bytes, const struct mg_stage_header *header, uint64_t next_lsn)
 {
   memset(stage, 0, sizeof *stage);
   stage->ops = ops;
@@ -133,6 +134,7 @@ const uint8_t *mg_stage_oldest(const struct mg_stage *stage, uint64_t *gen)
 void mg_stage_retire(struct mg_stage *stage, uint64_t gen)
 {
   uint8_t *slot = slot_of(stage, gen);
-  atomic_store_explicit((_Atomic uint64_t *)(slot + 64), gen, memory_order_release); /* a hint for readers: recovery looks at LSNs */
+  atomic_store_explicit((_Atomic uint64_t *)(slot + 64), gen,
+                        memory_order_release); /* a hint for readers: recovery looks at LSNs */
   atomic_store_explicit(&stage->drained, gen, memory_order_release);
 }

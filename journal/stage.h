@@ -1,8 +1,10 @@
-/* stage.h - where an entry is from the moment it is acknowledged until its batch is in a segment: a mapped file of slots.
+/* stage.h - where an entry is from the moment it is acknowledged until its batch is in a segment: a mapped file of
+ * slots.
  *
- * One producer (the thread that records) fills a slot entry by entry and closes it; one drainer takes closed slots in order. An entry
- * is acknowledged by the release store of its commit word, which a kill of the process cannot take back. A slot becomes one batch,
- * so what an entry refers to is never outside its slot: its *scope* is the slot's generation.
+ * One producer (the thread that records) fills a slot entry by entry and closes it; one drainer takes closed slots
+ * in order. An entry is acknowledged by the release store of its commit word, which a kill of the process cannot
+ * take back. A slot becomes one batch, so what an entry refers to is never outside its slot: its *scope* is the
+ * slot's generation.
  * Thread: producer functions on one thread, drainer functions on one at a time. */
 #pragma once
 
@@ -13,10 +15,10 @@
 
 struct mg_stage {
   /* producer */
-  uint8_t *slot;        /* being filled; NULL when none is open */
-  uint32_t at;          /* where the next entry goes */
+  uint8_t *slot; /* being filled; NULL when none is open */
+  uint32_t at;   /* where the next entry goes */
   uint32_t tag;
-  uint64_t gen;         /* of the slot being filled, or the last one */
+  uint64_t gen; /* of the slot being filled, or the last one */
   uint64_t next_lsn;
   uint32_t definitions; /* texts and blocks defined in this scope */
   uint32_t entries;     /* in this slot */
@@ -29,7 +31,7 @@ struct mg_stage {
   struct mg_stage_header header;
   int fd;
   /* between the two */
-  _Alignas(64) _Atomic uint64_t closed; /* generations up to here are closed */
+  _Alignas(64) _Atomic uint64_t closed;  /* generations up to here are closed */
   _Alignas(64) _Atomic uint64_t drained; /* ... and their slots free again */
 };
 
@@ -37,19 +39,20 @@ struct mg_stage {
 size_t mg_stage_bytes(uint64_t wanted);
 
 /** Makes the stage file at path anew for epoch (recovery has taken what an older one held) and maps it. 0 or -errno. */
-int mg_stage_open(struct mg_stage *stage, const struct mg_file_ops *ops, const char *folder, const char *path, size_t bytes,
-                  const struct mg_stage_header *header, uint64_t next_lsn);
+int mg_stage_open(struct mg_stage *stage, const struct mg_file_ops *ops, const char *folder, const char *path,
+                  size_t bytes, const struct mg_stage_header *header, uint64_t next_lsn);
 void mg_stage_close_file(struct mg_stage *stage);
 
-/** Opens the next slot for entries that count from time and number. False when none is free: nothing can be recorded now. */
+/** Opens the next slot for entries that count from time and number. False when none is free: nothing can be recorded
+ * now. */
 bool mg_stage_next(struct mg_stage *stage, uint64_t time_us, uint64_t number);
 /** Closes the slot that is open, if it holds anything. */
 void mg_stage_end_slot(struct mg_stage *stage);
 /** Slots that are neither filled nor being filled. */
 unsigned mg_stage_free(const struct mg_stage *stage);
 
-/** Room for an entry's payload of up to bound bytes (at most MG_ENTRY_BYTES_MAX), to be written in place and then committed. NULL when
- * no slot is free. May begin a new scope. */
+/** Room for an entry's payload of up to bound bytes (at most MG_ENTRY_BYTES_MAX), to be written in place and then
+ * committed. NULL when no slot is free. May begin a new scope. */
 static inline uint8_t *mg_stage_begin(struct mg_stage *stage, size_t bound, uint64_t time_us, uint64_t number)
 {
   if (__builtin_expect(!stage->slot || stage->at + MG_ENTRY_HEADER_BYTES + bound + 8 > MG_SLOT_BYTES, 0)) {
@@ -67,13 +70,14 @@ static inline size_t mg_stage_room(const struct mg_stage *stage)
 }
 
 /** Acknowledges the entry begun last: its payload has len bytes. info and aux: see FORMAT.md. Returns its LSN. */
-static inline uint64_t mg_stage_commit(struct mg_stage *stage, size_t len, enum mg_entry_type type, uint8_t info, uint16_t aux)
+static inline uint64_t mg_stage_commit(struct mg_stage *stage, size_t len, enum mg_entry_type type, uint8_t info,
+                                       uint16_t aux)
 {
   uint8_t *entry = stage->slot + stage->at;
   mg_put32(entry + 12, (uint32_t)type | (uint32_t)info << 8 | (uint32_t)aux << 16);
   mg_put32(entry + 8, mg_entry_crc(stage->tag, stage->gen, stage->at, entry, (uint32_t)len));
-  /* Nothing of the entry may be written after this store. Lock-free atomics are address-free on every Linux target, which is what
-   * makes the store mean something to other processes. */
+  /* Nothing of the entry may be written after this store. Lock-free atomics are address-free on every Linux target,
+   * which is what makes the store mean something to other processes. */
   atomic_store_explicit((_Atomic uint64_t *)entry, (uint64_t)len << 32 | stage->tag, memory_order_release);
   stage->at += (uint32_t)(MG_ENTRY_HEADER_BYTES + ((len + 7) & ~(size_t)7));
   stage->entries++;
@@ -88,8 +92,8 @@ struct mg_staged {
   uint16_t aux;
 };
 
-/** The entry at *at (MG_SLOT_HEADER_BYTES at first) of a slot's bytes, which may be a copy. 1: there is one, *at moves on; 0: none
- * yet; 2: the slot is closed here. With check, an entry whose checksum fails counts as none. */
+/** The entry at *at (MG_SLOT_HEADER_BYTES at first) of a slot's bytes, which may be a copy. 1: there is one, *at
+ * moves on; 0: none yet; 2: the slot is closed here. With check, an entry whose checksum fails counts as none. */
 int mg_slot_entry(const uint8_t *slot, uint32_t tag, uint64_t gen, bool check, uint32_t *at, struct mg_staged *entry);
 
 /** Drainer: the slot of the oldest closed generation, or NULL. */

@@ -36,7 +36,7 @@ struct request {
   uint64_t found;
 };
 
-/* --- options ---------------------------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------------------------------ */
 
 static int fail(const char *what, const char *found)
 {
@@ -83,7 +83,8 @@ static bool read_since(struct request *request, const char *text)
 static int read_option(struct request *request, const char *name, const char *value)
 {
   if (!value) return fail("this option needs a value", name);
-  if (strcmp(name, "--status") == 0) return read_status(request, value) ? DONE : fail("--status takes 5xx or 404, not", value);
+  if (strcmp(name, "--status") == 0)
+    return read_status(request, value) ? DONE : fail("--status takes 5xx or 404, not", value);
   if (strcmp(name, "--since") == 0)
     return read_since(request, value) ? DONE : fail("--since takes 10m, 2h, 1d or 2026-11-30T21:00:00Z, not", value);
   if (strcmp(name, "--path") == 0) return request->path = value, DONE;
@@ -96,7 +97,8 @@ static int parse(struct request *request, int argc, char **argv)
   static const char *const commands[] = {"ls", "show", "find", "cat", "verify"};
   *request = (struct request){.folder = "journals", .command = argc > 1 ? argv[1] : ""};
   bool known = false, finds = strcmp(request->command, "find") == 0;
-  for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) known = known || strcmp(commands[i], request->command) == 0;
+  for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+    known = known || strcmp(commands[i], request->command) == 0;
   if (!known) {
     fputs(usage, stderr);
     return USAGE;
@@ -106,7 +108,8 @@ static int parse(struct request *request, int argc, char **argv)
     if (strcmp(argv[i], "--json") == 0 && (finds || strcmp(request->command, "show") == 0)) {
       request->json = true;
     } else if (argv[i][0] == '-') {
-      int result = finds ? read_option(request, argv[i], i + 1 < argc ? argv[i + 1] : NULL) : fail("unknown option", argv[i]);
+      int result =
+          finds ? read_option(request, argv[i], i + 1 < argc ? argv[i + 1] : NULL) : fail("unknown option", argv[i]);
       if (result != DONE) return result;
       i++;
     } else if (strcmp(request->command, "show") == 0 && !request->id) {
@@ -122,7 +125,7 @@ static int parse(struct request *request, int argc, char **argv)
   return DONE;
 }
 
-/* --- the commands ----------------------------------------------------------------------------------------------------------------- */
+/* --- the commands ------------------------------------------------------------------------------------------------- */
 
 static void flush(struct mg_buf *out)
 {
@@ -145,7 +148,8 @@ static void print_segment(void *context, const struct mg_segment_facts *facts)
     mg_buf_printf(out, " to ");
     mg_print_time(facts->totals.t_max_us, out);
   }
-  mg_buf_printf(out, "%s%s%s\n", facts->sealed ? "" : "  open", facts->totals.flags & MG_SEAL_RECOVERED ? "  recovered" : "",
+  mg_buf_printf(out, "%s%s%s\n", facts->sealed ? "" : "  open",
+                facts->totals.flags & MG_SEAL_RECOVERED ? "  recovered" : "",
                 facts->damages || facts->totals.flags & MG_SEAL_DAMAGED ? "  damaged" : "");
 }
 
@@ -160,7 +164,8 @@ static bool path_begins(struct mg_str line, const char *prefix)
 static bool matches(const struct request *request, const struct mg_found_exchange *exchange)
 {
   if (request->id) return memcmp(exchange->id, request->id, 26) == 0;
-  if (request->status_first && (!exchange->ended || exchange->status < request->status_first || exchange->status > request->status_last))
+  if (request->status_first &&
+      (!exchange->ended || exchange->status < request->status_first || exchange->status > request->status_last))
     return false;
   if (request->since_us && exchange->start_us < request->since_us) return false;
   if (request->path && !path_begins(exchange->line, request->path)) return false;
@@ -183,7 +188,8 @@ static bool print_exchange(void *context, const struct mg_found_exchange *exchan
   return !request->id && !ferror(stdout);
 }
 
-static bool take_entry(void *context, const struct mg_origin_of *origin, const struct mg_scope *scope, const struct mg_entry *entry)
+static bool take_entry(void *context, const struct mg_origin_of *origin, const struct mg_scope *scope,
+                       const struct mg_entry *entry)
 {
   return mg_assembler_take(context, origin, scope, entry);
 }

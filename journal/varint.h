@@ -1,4 +1,5 @@
-/* varint.h - numbers of 1 to 10 bytes, seven bits in each, the lowest first; signed ones in zigzag. Pure. Thread: any. */
+/* varint.h - numbers of 1 to 10 bytes, seven bits in each, the lowest first; signed ones in zigzag. Pure. Thread:
+ * any. */
 #pragma once
 
 #include <stdbool.h>

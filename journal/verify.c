@@ -78,7 +78,8 @@ static void take_gap(struct tally *tally, const struct mg_entry *entry)
   }
 }
 
-static bool take_entry(void *context, const struct mg_origin_of *origin, const struct mg_scope *scope, const struct mg_entry *entry)
+static bool take_entry(void *context, const struct mg_origin_of *origin, const struct mg_scope *scope,
+                       const struct mg_entry *entry)
 {
   struct verification *verification = context;
   struct tally *tally = &verification->shards[origin->shard % SHARDS_MAX];
@@ -106,9 +107,14 @@ static bool take_entry(void *context, const struct mg_origin_of *origin, const s
     tally->dropped_at_none++;
     tally->open -= tally->open > 0;
     break;
-  case MG_ENTRY_BODY: tally->bodies++; break;
-  case MG_ENTRY_GAP: take_gap(tally, entry); break;
-  default: break;
+  case MG_ENTRY_BODY:
+    tally->bodies++;
+    break;
+  case MG_ENTRY_GAP:
+    take_gap(tally, entry);
+    break;
+  default:
+    break;
   }
   return true;
 }
@@ -148,19 +154,23 @@ static uint64_t print_shard(struct mg_buf *out, unsigned number, struct tally *t
 {
   uint64_t still_open = tally->open;
   end_epoch(tally);
-  mg_buf_printf(out, "shard %u: %llu entries, LSN %llu to %llu, %u runs%s\n", number, (unsigned long long)tally->entries,
-                (unsigned long long)tally->first_lsn, (unsigned long long)tally->last_lsn, tally->epochs,
-                tally->staged ? "" : ", nothing in the stage");
+  mg_buf_printf(out, "shard %u: %llu entries, LSN %llu to %llu, %u runs%s\n", number,
+                (unsigned long long)tally->entries, (unsigned long long)tally->first_lsn,
+                (unsigned long long)tally->last_lsn, tally->epochs, tally->staged ? "" : ", nothing in the stage");
   if (tally->staged) mg_buf_printf(out, "  %llu entries are in the stage alone\n", (unsigned long long)tally->staged);
   mg_buf_printf(out, "  %llu exchanges accepted = %llu recorded + %llu ended at NONE + %llu without an end",
                 (unsigned long long)tally->accepted, (unsigned long long)tally->recorded,
                 (unsigned long long)tally->dropped_at_none, (unsigned long long)tally->incomplete);
-  mg_buf_printf(out, " + %llu dropped for want of space + %llu whose end was lost\n", (unsigned long long)tally->gaps[MG_GAP_NO_SPACE],
-                (unsigned long long)tally->gaps[MG_GAP_END_LOST]);
-  if (still_open) mg_buf_printf(out, "  of those without an end, %llu are of the last run and may be under way\n", (unsigned long long)still_open);
-  uint64_t known = tally->recorded + tally->dropped_at_none + tally->incomplete + tally->gaps[MG_GAP_NO_SPACE] + tally->gaps[MG_GAP_END_LOST];
+  mg_buf_printf(out, " + %llu dropped for want of space + %llu whose end was lost\n",
+                (unsigned long long)tally->gaps[MG_GAP_NO_SPACE], (unsigned long long)tally->gaps[MG_GAP_END_LOST]);
+  if (still_open)
+    mg_buf_printf(out, "  of those without an end, %llu are of the last run and may be under way\n",
+                  (unsigned long long)still_open);
+  uint64_t known = tally->recorded + tally->dropped_at_none + tally->incomplete + tally->gaps[MG_GAP_NO_SPACE] +
+                   tally->gaps[MG_GAP_END_LOST];
   if (tally->unexplained)
-    mg_buf_printf(out, "  %llu exchange numbers are neither there nor in a gap\n", (unsigned long long)tally->unexplained);
+    mg_buf_printf(out, "  %llu exchange numbers are neither there nor in a gap\n",
+                  (unsigned long long)tally->unexplained);
   if (known != tally->accepted) mg_buf_printf(out, "  these do not add up\n");
   mg_buf_free(&tally->holes);
   return tally->unexplained + (known != tally->accepted);
@@ -177,10 +187,11 @@ bool mg_verify(const struct mg_file_ops *ops, const char *folder, struct mg_buf 
   for (unsigned i = 0; i < SHARDS_MAX; i++)
     if (verification->shards[i].entries) wrong += print_shard(out, i, &verification->shards[i]);
   wrong += verification->damages + verification->missing + verification->repeated + verification->unreadable;
-  mg_buf_printf(out, "%s: %llu places damaged, %llu entries missing, %llu repeated, %llu files unreadable, %llu set aside\n",
-                wrong ? "NOT WHOLE" : "whole", (unsigned long long)verification->damages, (unsigned long long)verification->missing,
-                (unsigned long long)verification->repeated, (unsigned long long)verification->unreadable,
-                (unsigned long long)verification->set_aside);
+  mg_buf_printf(out,
+                "%s: %llu places damaged, %llu entries missing, %llu repeated, %llu files unreadable, %llu set aside\n",
+                wrong ? "NOT WHOLE" : "whole", (unsigned long long)verification->damages,
+                (unsigned long long)verification->missing, (unsigned long long)verification->repeated,
+                (unsigned long long)verification->unreadable, (unsigned long long)verification->set_aside);
   free(verification);
   return *error == 0 && wrong == 0;
 }

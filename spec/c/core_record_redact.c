@@ -1,4 +1,5 @@
-/* core_record_redact.c - what may stand in the journal as it is: safe lists, query values, fingerprints of a known key. */
+/* core_record_redact.c - what may stand in the journal as it is: safe lists, query values, fingerprints of a known
+ * key. */
 #include "record_redact.h"
 
 #include <stdlib.h>
@@ -91,7 +92,8 @@ TEST(query_values)
   struct mg_redactor *redactor = open_redactor();
   check_line(redactor, "GET /a/b HTTP/1.1", "GET /a/b HTTP/1.1");
   check_line(redactor, "GET /?a=secret HTTP/1.1", "GET /?a=" FINGERPRINT_OF_SECRET " HTTP/1.1");
-  check_line(redactor, "GET /?a=s%65cret&b=&c HTTP/1.1", "GET /?a=" FINGERPRINT_OF_SECRET "&b=&" FINGERPRINT_OF_C " HTTP/1.1");
+  check_line(redactor, "GET /?a=s%65cret&b=&c HTTP/1.1",
+             "GET /?a=" FINGERPRINT_OF_SECRET "&b=&" FINGERPRINT_OF_C " HTTP/1.1");
   check_line(redactor, "GET /?secret HTTP/1.1", "GET /?" FINGERPRINT_OF_SECRET " HTTP/1.1");
   check_line(redactor, "GET /?&& HTTP/1.1", "GET /?&& HTTP/1.1");
   add("storage.journal_security.safe_query_parameters", "page no");

@@ -1,4 +1,5 @@
-/* journal_format.c - the checksum's known answers, round trips of every record, framing at every offset of a block, entries. */
+/* journal_format.c - the checksum's known answers, round trips of every record, framing at every offset of a block,
+ * entries. */
 #include "journal_support.h"
 
 TEST(known_checksums)
@@ -23,8 +24,15 @@ TEST(records_come_back)
 {
   uint8_t bytes[512];
   uint32_t version;
-  struct mg_preamble preamble = {.segment_bytes = 1 << 20, .shard = 3, .epoch = 9, .number = 42, .base_lsn = 1000,
-                                 .created_us = 1700000000000000u, .uuid = {1, 2, 3}, .id_base = UINT64_MAX}, again = {0};
+  struct mg_preamble preamble = {.segment_bytes = 1 << 20,
+                                 .shard = 3,
+                                 .epoch = 9,
+                                 .number = 42,
+                                 .base_lsn = 1000,
+                                 .created_us = 1700000000000000u,
+                                 .uuid = {1, 2, 3},
+                                 .id_base = UINT64_MAX},
+                     again = {0};
   mg_preamble_write(&preamble, bytes);
   CHECK(mg_preamble_read(&again, bytes, &version));
   CHECK_INT(version, 1);
@@ -45,7 +53,7 @@ TEST(framing_at_every_offset)
   static uint8_t file[4 * MG_BLOCK_BYTES], out[MG_FRAMED_MAX + MG_BLOCK_BYTES], batch[40000];
   for (size_t i = 0; i < sizeof batch; i++) batch[i] = (uint8_t)(i * 7);
   static const size_t lens[] = {97, 104, 1000, MG_BLOCK_BYTES - 40, MG_BLOCK_BYTES, MG_BATCH_PLAIN_MAX + 96};
-  for (uint64_t offset = MG_DATA_START; offset < MG_BLOCK_BYTES + 64; offset += offset > MG_BLOCK_BYTES - 100 ? 8 : 4096) {
+  for (uint64_t offset = MG_DATA_START; offset<MG_BLOCK_BYTES + 64; offset += offset> MG_BLOCK_BYTES - 100 ? 8 : 4096) {
     for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
       size_t first = 0, len = lens[i], got = 0;
       size_t size = mg_frame(offset, 7, batch, len, out, &first);
@@ -86,8 +94,8 @@ TEST(texts_are_written_once)
   size_t lens[3];
   for (int i = 0; i < 3; i++) {
     uint8_t *start = mg_stage_begin(&stage, 400, 1000, 5), *at = mg_prefix_put(&stage, start, 1000 + (uint64_t)i, 5);
-    *at++ = 0;                      /* direction */
-    *at++ = 0;                      /* offset */
+    *at++ = 0; /* direction */
+    *at++ = 0; /* offset */
     at = mg_text_put(&stage, at, i == 2 ? &line : &route, "some words that are long", 24);
     lens[i] = (size_t)(at - start);
     mg_stage_commit(&stage, lens[i], MG_ENTRY_HEAD, 0, 0);

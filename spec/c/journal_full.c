@@ -1,5 +1,6 @@
-/* journal_full.c - full.tmpfs, full.at-each-call, io.eio-each-call, dir.readonly: a disk that is full or fails. No signal, what was
- * acknowledged stays, and writing goes on by itself when it can. full.tmpfs needs the right to mount; it says so when it is skipped. */
+/* journal_full.c - full.tmpfs, full.at-each-call, io.eio-each-call, dir.readonly: a disk that is full or fails. No
+ * signal, what was acknowledged stays, and writing goes on by itself when it can. full.tmpfs needs the right to
+ * mount; it says so when it is skipped. */
 #include <sched.h>
 #include <sys/mount.h>
 

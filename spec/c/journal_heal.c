@@ -1,5 +1,6 @@
-/* journal_heal.c - heal.flip-every-bit, heal.truncate-everywhere, forge.body, frame.misplaced: whatever happens to a segment or a
- * stage, what is read is right, and what is lost is no more than the batches that were hit and is reported. */
+/* journal_heal.c - heal.flip-every-bit, heal.truncate-everywhere, forge.body, frame.misplaced: whatever happens to a
+ * segment or a stage, what is read is right, and what is lost is no more than the batches that were hit and is
+ * reported. */
 #include "journal_support.h"
 
 enum { BATCHES = 6, PER_BATCH = 3 };
@@ -77,7 +78,8 @@ TEST(flip_every_bit)
   remove_folder(folder);
 }
 
-/* Many batches over several blocks: one bit costs at most the rest of its block and the batch that reaches out of it. */
+/* Many batches over several blocks: one bit costs at most the rest of its block and the batch that reaches out of
+ * it. */
 TEST(a_flip_costs_a_block)
 {
   char folder[256], path[600];
@@ -225,8 +227,8 @@ TEST(misplaced_fragments)
   remove_folder(folder);
 }
 
-/* forge.body: an entry's bytes are a whole segment, laid so that its fragments come to stand on block starts and everywhere else. With the
- * framing around it damaged, none of it is ever delivered. */
+/* forge.body: an entry's bytes are a whole segment, laid so that its fragments come to stand on block starts and
+ * everywhere else. With the framing around it damaged, none of it is ever delivered. */
 TEST(forge_body)
 {
   char folder[256], path[600];
@@ -267,7 +269,8 @@ TEST(forge_body)
     uint32_t version;
     CHECK_INT(mg_scan_open(scan, &mg_file_system, path, &version), 0);
     for (enum mg_scan_result result; (result = mg_scan_next(scan, &batch)) != MG_SCAN_END;)
-      if (result == MG_SCAN_BATCH) CHECK(batch.base_lsn > BATCHES * PER_BATCH && batch.epoch == 2); /* a forged one has lower LSNs */
+      if (result == MG_SCAN_BATCH)
+        CHECK(batch.base_lsn > BATCHES * PER_BATCH && batch.epoch == 2); /* a forged one has lower LSNs */
     mg_scan_close(scan);
     free(scan);
     patch(path, (size_t)at, byte);

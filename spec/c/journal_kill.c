@@ -1,4 +1,5 @@
-/* journal_kill.c - kill.random-time, kill.every-step, kill.during-recovery, kill.at-rotation: a process that records is ended with
+/* journal_kill.c - kill.random-time, kill.every-step, kill.during-recovery, kill.at-rotation: a process that records
+ * is ended with
  * SIGKILL; nothing it acknowledged may be lost, be there twice, or be wrong.
  * MOONGATE_KILLS: rounds of kill.random-time (200). MOONGATE_JOURNAL_DIR: where (/dev/shm, else /tmp). */
 #include <time.h>
@@ -122,8 +123,8 @@ TEST(kill_every_step)
 TEST(kill_during_recovery)
 {
   static const enum mg_point steps[] = {MG_POINT_RECOVERY_SCANNED, MG_POINT_RECOVERY_CLEARED, MG_POINT_RECOVERY_PLACED,
-                                        MG_POINT_RECOVERY_SEALED, MG_POINT_SEAL_COMMITTED, MG_POINT_SEALED_NAMED,
-                                        MG_POINT_EPOCH_WRITTEN, MG_POINT_TAIL_WRITTEN};
+                                        MG_POINT_RECOVERY_SEALED,  MG_POINT_SEAL_COMMITTED,   MG_POINT_SEALED_NAMED,
+                                        MG_POINT_EPOCH_WRITTEN,    MG_POINT_TAIL_WRITTEN};
   for (unsigned round = 0; round < 16; round++) {
     char folder[256];
     fresh_folder(folder, base_folder());
@@ -146,9 +147,9 @@ TEST(kill_during_recovery)
 /* Segments of two blocks: every batch or two turns over to the next. */
 TEST(kill_at_rotation)
 {
-  static const enum mg_point steps[] = {MG_POINT_SPARE_RESERVED, MG_POINT_SPARE_READY, MG_POINT_PREAMBLE_WRITTEN,
-                                        MG_POINT_SEGMENT_NAMED, MG_POINT_SEAL_WRITTEN, MG_POINT_SEAL_COMMITTED,
-                                        MG_POINT_SEALED_SYNCED, MG_POINT_SEALED_NAMED};
+  static const enum mg_point steps[] = {MG_POINT_SPARE_RESERVED, MG_POINT_SPARE_READY,  MG_POINT_PREAMBLE_WRITTEN,
+                                        MG_POINT_SEGMENT_NAMED,  MG_POINT_SEAL_WRITTEN, MG_POINT_SEAL_COMMITTED,
+                                        MG_POINT_SEALED_SYNCED,  MG_POINT_SEALED_NAMED};
   for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
     for (unsigned after = 1; after < 6; after++) kill_at(steps[i], after, after % 2);
 }

@@ -1,5 +1,6 @@
-/* journal_race.c - race.live-reader: one process records at full speed while another reads the folder again and again. Every walk must see
- * all that was acknowledged before it began, in order, once, with the right bytes, and find nothing wrong. */
+/* journal_race.c - race.live-reader: one process records at full speed while another reads the folder again and again.
+ * Every walk must see all that was acknowledged before it began, in order, once, with the right bytes, and find
+ * nothing wrong. */
 #include "journal_support.h"
 #include "reader.h"
 
@@ -13,7 +14,8 @@ struct view {
   unsigned staged;
 };
 
-static bool see(void *context, const struct mg_origin_of *origin, const struct mg_scope *scope, const struct mg_entry *entry)
+static bool see(void *context, const struct mg_origin_of *origin, const struct mg_scope *scope,
+                const struct mg_entry *entry)
 {
   struct view *view = context;
   (void)scope;

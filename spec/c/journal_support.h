@@ -1,5 +1,6 @@
-/* journal_support.h - what the journal's specs share: shards in folders that go away, entries whose bytes follow from their LSN, and
- * the one oracle: everything that was acknowledged is there, once, in order, with the right bytes. */
+/* journal_support.h - what the journal's specs share: shards in folders that go away, entries whose bytes follow
+ * from their LSN, and the one oracle: everything that was acknowledged is there, once, in order, with the right
+ * bytes. */
 #pragma once
 
 #include <dirent.h>
@@ -96,7 +97,8 @@ static inline void count_entry(struct census *census, uint64_t lsn, const struct
   census->last = lsn;
   census->entries++;
   size_t len = content_of(lsn, content);
-  if (entry->content.len != len || memcmp(entry->content.ptr, content, len) != 0 || entry->number != lsn) census->wrong++;
+  if (entry->content.len != len || memcmp(entry->content.ptr, content, len) != 0 || entry->number != lsn)
+    census->wrong++;
 }
 
 static inline void count_batch(struct census *census, struct mg_unpacker *unpacker, const uint8_t *bytes, size_t len)

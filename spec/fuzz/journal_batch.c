@@ -1,5 +1,5 @@
-/* journal_batch.c - a batch and its entries from any bytes: nothing is read outside it, references stay inside it. The first byte chooses:
- * the rest is a whole batch, or the plain entries of one whose header is right. */
+/* journal_batch.c - a batch and its entries from any bytes: nothing is read outside it, references stay inside it.
+ * The first byte chooses: the rest is a whole batch, or the plain entries of one whose header is right. */
 #include "fuzz.h"
 
 #include "entry.h"
@@ -30,7 +30,8 @@ static void fuzz_one(const uint8_t *bytes, size_t len)
   struct mg_unpacker *unpacker = mg_unpacker_new();
   struct mg_batch batch;
   if (len && bytes[0] % 2 && len - 1 <= MG_BATCH_PLAIN_MAX && len > 1) {
-    const struct mg_batch made = {.base_lsn = 1, .count = 1, .plain_len = (uint32_t)len - 1, .coded_len = (uint32_t)len - 1};
+    const struct mg_batch made = {
+        .base_lsn = 1, .count = 1, .plain_len = (uint32_t)len - 1, .coded_len = (uint32_t)len - 1};
     mg_batch_write(&made, whole);
     memcpy(whole + MG_BATCH_HEADER_BYTES, bytes + 1, len - 1);
     MUST(mg_unpack(unpacker, whole, MG_BATCH_HEADER_BYTES + len - 1, &batch));

@@ -1,5 +1,5 @@
-/* journal_segment.c - a segment file with any bytes behind its preamble: the scan ends, stays inside, and every batch that it gives is one
- * whose framing was right. */
+/* journal_segment.c - a segment file with any bytes behind its preamble: the scan ends, stays inside, and every
+ * batch that it gives is one whose framing was right. */
 #include "fuzz.h"
 
 #include <errno.h>
@@ -45,7 +45,8 @@ static void repair(uint8_t *bytes, size_t len, uint32_t seed)
   for (size_t at = MG_DATA_START - MG_PREAMBLE_BYTES; at + MG_FRAGMENT_MIN_BYTES < len; at += 8) {
     uint64_t offset = MG_PREAMBLE_BYTES + at;
     size_t payload = bytes[at + 8] | (size_t)bytes[at + 9] << 8, room = MG_BLOCK_BYTES - offset % MG_BLOCK_BYTES;
-    if (memcmp(bytes + at, "MGJF", 4) != 0 || payload + MG_FRAGMENT_HEADER_BYTES > len - at || payload + MG_FRAGMENT_HEADER_BYTES > room)
+    if (memcmp(bytes + at, "MGJF", 4) != 0 || payload + MG_FRAGMENT_HEADER_BYTES > len - at ||
+        payload + MG_FRAGMENT_HEADER_BYTES > room)
       continue;
     bytes[at + 10] = 0;
     mg_put32(bytes + at + 12, 0);

@@ -1,5 +1,5 @@
-/* journal_stage.c - a slot of a stage with any bytes in it: recovery makes a batch of what is committed there, and reading that batch
- * gives as many entries as it says. */
+/* journal_stage.c - a slot of a stage with any bytes in it: recovery makes a batch of what is committed there, and
+ * reading that batch gives as many entries as it says. */
 #include "fuzz.h"
 
 #include "batch.h"
