@@ -12,6 +12,9 @@ local sandbox = {}
 local REP_BYTES_MAX = 4 * 1024 * 1024 -- string.rep is one long C call that no watchdog can end
 local RESULT_BYTES_MAX = 64 * 1024 * 1024 -- of table.concat and json.encode, for the same reason
 local JSON_VALUES_MAX = 1000000 -- a table that holds itself twice, thirty times over, is a billion of them
+local SORT_ITEMS_MAX = 10000 -- of a list that is sorted without a call into Lua, where the watchdog can end it
+local DATE_BYTES_MAX = 1024
+local POSITION_MAX = 2 ^ 31 - 1
 local LEVELS = { "debug", "info", "warn", "error" }
 
 
@@ -41,6 +44,47 @@ local function capped_concat(list, separator, first, last)
     if size > RESULT_BYTES_MAX then error("table.concat: the result would be longer than 64 MB", 2) end
   end
   return table.concat(list, separator, first, last)
+end
+
+
+--- A position below the list would move everything from there up, one empty place after the other.
+local function bounded_insert(list, ...)
+  if select("#", ...) ~= 2 then return table.insert(list, ...) end
+  local position = tonumber((...))
+  if position and not (position >= 1 and position <= POSITION_MAX) then
+    error(("table.insert: position %.0f, accepted: 1 to %d"):format(position, POSITION_MAX), 2)
+  end
+  return table.insert(list, ...)
+end
+
+
+local function less(a, b) return a < b end
+
+
+local function bounded_sort(list, before)
+  if before == nil and type(list) == "table" and #list > SORT_ITEMS_MAX then before = less end
+  return table.sort(list, before)
+end
+
+
+local function bounded_date(format, time)
+  if type(format) == "string" and #format > DATE_BYTES_MAX then
+    error(("os.date: the format has %d bytes, at most %d are allowed"):format(#format, DATE_BYTES_MAX), 2)
+  end
+  return os.date(format, time)
+end
+
+
+local function handle_error(handler, ok, ...)
+  if ok then return true, ... end
+  return false, select(2, pcall(handler, ...))
+end
+
+
+--- xpcall, but for when the handler runs: not where the error was raised. That may be inside the watchdog's hook, which
+-- cannot end what it has called itself.
+local function late_xpcall(body, handler, ...)
+  return handle_error(handler, pcall(body, ...))
 end
 
 
@@ -192,7 +236,7 @@ end
 
 local BASE = {
   "assert", "error", "getmetatable", "ipairs", "next", "pairs", "pcall", "rawequal", "rawget", "rawset", "select",
-  "setmetatable", "tonumber", "tostring", "type", "unpack", "xpcall",
+  "setmetatable", "tonumber", "tostring", "type", "unpack",
 }
 
 
@@ -206,12 +250,13 @@ function sandbox.new(options)
   local env = { _VERSION = _VERSION }
   for _, name in ipairs(BASE) do env[name] = _G[name] end
   env._G = env
+  env.xpcall = late_xpcall
   env.string = string_library(host)
   env.table = copy(table)
-  env.table.concat = capped_concat
+  env.table.concat, env.table.insert, env.table.sort = capped_concat, bounded_insert, bounded_sort
   env.math = copy(math, { randomseed = true })
   env.bit = copy(require "bit")
-  env.os = { time = os.time, clock = os.clock, date = os.date, difftime = os.difftime }
+  env.os = { time = os.time, clock = os.clock, date = bounded_date, difftime = os.difftime }
   env.coroutine = coroutine_library()
   local log = log_library(host, options.name)
   env.moongate = { json = json_library(), log = log, time = host.time or os.time }

@@ -18,6 +18,10 @@ local LOOPS = {
   { "a pcall loop", "while true do pcall(function() while true do end end) end" },
   { "a pcall in a tail call", "return pcall(function() while true do end end)" },
   { "an xpcall whose handler loops", "xpcall(function() error('x') end, function() while true do end end)" },
+  { "an xpcall of a loop whose handler loops", [[
+    local function loop() while true do end end
+    xpcall(loop, loop)]] },
+  { "a sort of a long list", "local t = {} for i = 1, 2e6 do t[i] = i * 7919 % 1000003 end table.sort(t)" },
   { "a coroutine", "local co = coroutine.wrap(function() while true do end end) co()" },
   { "a loop over coroutines", [[
     local function one() coroutine.yield(1) end

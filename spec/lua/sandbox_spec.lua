@@ -49,12 +49,32 @@ describe("a sandbox", function()
       { "local s, t = ('x'):rep(4e6), {} for i = 1, 30 do t[i] = s end return select(2, pcall(table.concat, t))",
         "longer than 64 MB" },
       { "local t = {} t[1] = t return select(2, moongate.json.encode(t))", "could not encode" },
+      { "return select(2, pcall(table.insert, {}, -2 ^ 31, 1))", "position -2147483648, accepted: 1 to 2147483647" },
+      { "return select(2, pcall(table.insert, {}, 2 ^ 32 + 1, 1))", "position 4294967297" },
+      { "return select(2, pcall(table.insert, {}, 0 / 0, 1))", "accepted: 1 to" },
+      { "return select(2, pcall(os.date, ('%c'):rep(1000)))", "at most 1024" },
     } do
       assert.truthy(run(case[1]):find(case[2], 1, true), case[1])
     end
     assert.equal('{"a":[1,2,{"b":true}]}', run("return moongate.json.encode { a = { 1, 2, { b = true } } }"))
     assert.equal("a-2-c", run("return table.concat({ 'a', 2, 'c' }, '-')"))
     assert.equal("2c", run("return table.concat({ 'a', 2, 'c' }, '', 2, 3)"))
+    assert.same({ 4, 1, 2, 3 }, run("local t = { 1, 2 } table.insert(t, 3) table.insert(t, 1, 4) return t"))
+    assert.same({ false, "wrong number of arguments to 'insert'" },
+      run("local ok, why = pcall(table.insert, {}, 1, 2, 3) return { ok, why }"))
+    assert.is_true(run([[
+      local t = {}
+      for i = 1, 20000 do t[i] = i * 7919 % 20011 end
+      table.sort(t)
+      for i = 2, #t do if t[i - 1] > t[i] then return false end end
+      return true]]))
+  end)
+
+  it("has an xpcall that hands over arguments, results and errors", function()
+    assert.same({ true, 1, 2 }, run("return { xpcall(function(...) return ... end, error, 1, 2) }"))
+    assert.same({ false, "x!" }, run([[
+      return { xpcall(function() error("x", 0) end, function(why) return why .. "!" end) }]]))
+    assert.is_false(run("return (xpcall(function() error('x') end, function() error('y') end))"))
   end)
 
   it("keeps the names of the gateway's own chunks to the gateway", function()
