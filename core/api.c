@@ -1,11 +1,14 @@
 /* api.c - ties the functions of lua/moongate_ffi.h to this process's gateway; what concerns a whole exchange.
- * Owns: nothing.   May call: exchange, headers.   Never: call Lua (an FFI call must not come back).   Thread: the loop's. */
+ * Owns: nothing.   May call: exchange, headers.   Never: call Lua (an FFI call must not come back).   Thread: the
+ * loop's. */
 #include "api_private.h"
 
 #include "log.h"
 
-_Static_assert((int)MG_SOURCE_UPSTREAM == (int)MG_FROM_UPSTREAM && (int)MG_SOURCE_GATEWAY == (int)MG_FROM_GATEWAY, "sources");
-_Static_assert((int)MG_MATCH_OPAQUE == (int)MG_PREDICATE_OPAQUE && (int)MG_MATCH_NOT == (int)MG_COMBINE_NOT, "predicates");
+_Static_assert((int)MG_SOURCE_UPSTREAM == (int)MG_FROM_UPSTREAM && (int)MG_SOURCE_GATEWAY == (int)MG_FROM_GATEWAY,
+               "sources");
+_Static_assert((int)MG_MATCH_OPAQUE == (int)MG_PREDICATE_OPAQUE && (int)MG_MATCH_NOT == (int)MG_COMBINE_NOT,
+               "predicates");
 
 /* Handles are numbers: what they count in has to be found without an argument. One gateway per process. */
 static struct mg_gateway *bound;
@@ -20,7 +23,7 @@ struct mg_gateway *mg_api_gateway(void)
   return bound;
 }
 
-/* --- header lists ---------------------------------------------------------------------------------------------------------------- */
+/* --- header lists ------------------------------------------------------------------------------------------------- */
 
 const struct mg_header *mg_api_line(const struct mg_headers *list, struct mg_str name, unsigned nth)
 {
@@ -38,7 +41,8 @@ const char *mg_api_give_line(const struct mg_headers *list, const char *name, si
   return line ? give(mg_str(line->value, line->value_len), len) : none(len, 0);
 }
 
-int mg_api_line_is(const struct mg_headers *list, const char *name, size_t name_len, const char *value, size_t value_len)
+int mg_api_line_is(const struct mg_headers *list, const char *name, size_t name_len, const char *value,
+                   size_t value_len)
 {
   const struct mg_header *line = mg_api_line(list, mg_str(name, name_len), 0);
   return line && line->value_len == value_len && memcmp(line->value, value, value_len) == 0;
@@ -56,8 +60,10 @@ static bool is_framing(enum mg_header_id id)
   case MG_H_TRAILER:
   case MG_H_TRANSFER_ENCODING:
   case MG_H_CONTENT_LENGTH:
-  case MG_H_EXPECT: return true;
-  default: return false;
+  case MG_H_EXPECT:
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -77,7 +83,7 @@ int mg_api_edit_list(struct mg_headers *list, enum mg_edit_op op, struct mg_str 
   return err ? MG_LUA_NOMEM : MG_LUA_OK;
 }
 
-/* --- the exchange ---------------------------------------------------------------------------------------------------------------- */
+/* --- the exchange ------------------------------------------------------------------------------------------------- */
 
 const char *mg_exchange_id(struct mg_exchange *handle, int *len)
 {
@@ -107,17 +113,25 @@ double mg_exchange_number(struct mg_exchange *handle, int which)
   if (!ex) return MG_LUA_GONE;
   uint64_t now = uv_hrtime();
   switch (which) {
-  case MG_NUMBER_STATUS: return ex->response.status;
-  case MG_NUMBER_DURATION_US: return (double)(now - ex->began_ns) / 1e3;
-  case MG_NUMBER_UPSTREAM_US: return ex->first_byte_ns ? (double)(ex->first_byte_ns - ex->sent_ns) / 1e3 : 0;
-  case MG_NUMBER_REQUEST_BYTES: return (double)ex->request_body.body_size;
-  case MG_NUMBER_RESPONSE_BYTES: return (double)ex->response_bytes;
-  case MG_NUMBER_TRIES: return ex->tries;
-  default: return 0;
+  case MG_NUMBER_STATUS:
+    return ex->response.status;
+  case MG_NUMBER_DURATION_US:
+    return (double)(now - ex->began_ns) / 1e3;
+  case MG_NUMBER_UPSTREAM_US:
+    return ex->first_byte_ns ? (double)(ex->first_byte_ns - ex->sent_ns) / 1e3 : 0;
+  case MG_NUMBER_REQUEST_BYTES:
+    return (double)ex->request_body.body_size;
+  case MG_NUMBER_RESPONSE_BYTES:
+    return (double)ex->response_bytes;
+  case MG_NUMBER_TRIES:
+    return ex->tries;
+  default:
+    return 0;
   }
 }
 
-int mg_exchange_set_attribute(struct mg_exchange *handle, const char *name, size_t name_len, const char *value, size_t value_len)
+int mg_exchange_set_attribute(struct mg_exchange *handle, const char *name, size_t name_len, const char *value,
+                              size_t value_len)
 {
   struct mg_exchange *ex = find(handle);
   if (!ex) return MG_LUA_GONE;
@@ -152,7 +166,11 @@ const char *mg_exchange_attribute(struct mg_exchange *handle, const char *name, 
 
 void mg_script_log(int level, const char *text, size_t len)
 {
-  mg_log(level <= 0 ? MG_LOG_DEBUG : level == 1 ? MG_LOG_INFO : level == 2 ? MG_LOG_WARN : MG_LOG_ERROR, "%.*s", (int)len, text);
+  mg_log(level <= 0   ? MG_LOG_DEBUG
+         : level == 1 ? MG_LOG_INFO
+         : level == 2 ? MG_LOG_WARN
+                      : MG_LOG_ERROR,
+         "%.*s", (int)len, text);
 }
 
 void mg_script_filter_failed(struct mg_exchange *handle, const char *message, size_t len)

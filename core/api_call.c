@@ -1,5 +1,6 @@
 /* api_call.c - moongate.http: a filter's own request, prepared, sent while the filter waits, and read.
- * Owns: nothing.   May call: call, exchange.   Never: call Lua (an FFI call must not come back).   Thread: the loop's. */
+ * Owns: nothing.   May call: call, exchange.   Never: call Lua (an FFI call must not come back).   Thread: the
+ * loop's. */
 #include "api_private.h"
 
 static struct mg_exchange *running(void)
@@ -39,11 +40,13 @@ static bool is_target(struct mg_str path)
   return path.len && path.ptr[0] == '/';
 }
 
-int mg_call_prepare(unsigned route, const char *method, size_t method_len, const char *path, size_t path_len, double timeout_ms)
+int mg_call_prepare(unsigned route, const char *method, size_t method_len, const char *path, size_t path_len,
+                    double timeout_ms)
 {
   struct mg_exchange *ex = running();
   if (!ex) return MG_LUA_GONE;
-  if (ex->phase != MG_PHASE_REQUEST && ex->phase != MG_PHASE_RESPONSE && ex->phase != MG_PHASE_CHUNK) return MG_LUA_PHASE;
+  if (ex->phase != MG_PHASE_REQUEST && ex->phase != MG_PHASE_RESPONSE && ex->phase != MG_PHASE_CHUNK)
+    return MG_LUA_PHASE;
   if (ex->call_runs) return MG_LUA_PHASE;
   if (!mg_header_name_ok(mg_str(method, method_len)) || method_len > 32) return MG_LUA_NAME;
   if (!is_target(mg_str(path, path_len)) || route >= ex->generation->plan_count) return MG_LUA_TARGET;

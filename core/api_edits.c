@@ -1,12 +1,15 @@
-/* api_edits.c - what filters change about a request besides its header lines: parameters, cookies, limits, the target.
- * Owns: nothing.   May call: exchange, target, query, cookie, upstream.   Never: call Lua (an FFI call must not come back).
+/* api_edits.c - what filters change about a request besides its header lines: parameters, cookies, limits, the
+ * target.
+ * Owns: nothing.   May call: exchange, target, query, cookie, upstream.   Never: call Lua (an FFI call must not come
+ * back).
  * Thread: the loop's. */
 #include "api_private.h"
 
 #include "cookie.h"
 #include "query.h"
 
-_Static_assert((int)MG_QUERY_OP_SET == (int)MG_QUERY_SET && (int)MG_QUERY_OP_REMOVE == (int)MG_QUERY_REMOVE, "query edits");
+_Static_assert((int)MG_QUERY_OP_SET == (int)MG_QUERY_SET && (int)MG_QUERY_OP_REMOVE == (int)MG_QUERY_REMOVE,
+               "query edits");
 
 /* The exchange behind a handle if its request can be changed now; else NULL and why not. */
 static struct mg_exchange *find_editable(const void *handle, int *err)
@@ -27,7 +30,8 @@ const char *mg_request_upstream_path(struct mg_request *request, int *len)
   return give(parts.path, len);
 }
 
-int mg_request_edit_query(struct mg_request *request, int op, const char *name, size_t name_len, const char *value, size_t value_len)
+int mg_request_edit_query(struct mg_request *request, int op, const char *name, size_t name_len, const char *value,
+                          size_t value_len)
 {
   int err;
   struct mg_exchange *ex = find_editable(request, &err);
@@ -50,7 +54,8 @@ static int edit_cookie(struct mg_request *request, enum mg_edit_op op, struct mg
   return mg_api_add_edit(ex, op, name, value);
 }
 
-int mg_request_set_cookie(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len)
+int mg_request_set_cookie(struct mg_request *request, const char *name, size_t name_len, const char *value,
+                          size_t value_len)
 {
   return edit_cookie(request, MG_EDIT_SET_COOKIE, mg_str(name, name_len), mg_str(value, value_len));
 }

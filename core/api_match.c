@@ -1,10 +1,12 @@
 /* api_match.c - what filters ask of a request's headers, parameters and cookies without making strings of them.
- * Owns: nothing.   May call: exchange, predicates.   Never: call Lua (an FFI call must not come back).   Thread: the loop's. */
+ * Owns: nothing.   May call: exchange, predicates.   Never: call Lua (an FFI call must not come back).   Thread: the
+ * loop's. */
 #include "api_private.h"
 
 #include "predicates.h"
 
-_Static_assert((int)MG_DECIDE_FUNCTION == (int)MG_TEST_FUNCTION && (int)MG_DECIDE_CLIENT_IN == (int)MG_TEST_CLIENT_IN, "tests");
+_Static_assert((int)MG_DECIDE_FUNCTION == (int)MG_TEST_FUNCTION && (int)MG_DECIDE_CLIENT_IN == (int)MG_TEST_CLIENT_IN,
+               "tests");
 
 void mg_script_over_budget(void)
 {

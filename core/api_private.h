@@ -46,7 +46,8 @@ const struct mg_header *mg_api_line(const struct mg_headers *list, struct mg_str
 /** As above, as text for Lua. */
 const char *mg_api_give_line(const struct mg_headers *list, const char *name, size_t name_len, unsigned nth, int *len);
 /** 1 if the first line of that name has exactly that value. */
-int mg_api_line_is(const struct mg_headers *list, const char *name, size_t name_len, const char *value, size_t value_len);
+int mg_api_line_is(const struct mg_headers *list, const char *name, size_t name_len, const char *value,
+                   size_t value_len);
 /** 0, or why a filter may not write that line (MG_LUA_*). */
 int mg_api_check_line(struct mg_str name, struct mg_str value);
 /** Notes a change to the request that goes upstream; copies. 0 or MG_LUA_NOMEM. */

@@ -26,7 +26,8 @@ const char *mg_request_upstream_header(struct mg_request *request, const char *n
   return mg_api_give_line(&edited, name, name_len, 0, len);
 }
 
-int mg_request_header_is(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len)
+int mg_request_header_is(struct mg_request *request, const char *name, size_t name_len, const char *value,
+                         size_t value_len)
 {
   struct mg_exchange *ex = find(request);
   return ex ? mg_api_line_is(&ex->request.headers, name, name_len, value, value_len) : MG_LUA_GONE;
@@ -45,7 +46,8 @@ int mg_api_add_edit(struct mg_exchange *ex, enum mg_edit_op op, struct mg_str na
   char *text = (char *)(edit + 1);
   memcpy(text, name.ptr, name.len);
   memcpy(text + name.len, value.ptr, value.len);
-  *edit = (struct mg_edit){.name = mg_str(text, name.len), .value = mg_str(text + name.len, value.len), .op = (uint8_t)op};
+  *edit =
+      (struct mg_edit){.name = mg_str(text, name.len), .value = mg_str(text + name.len, value.len), .op = (uint8_t)op};
   *ex->last_edit = edit;
   ex->last_edit = &edit->next;
   return MG_LUA_OK;
@@ -72,12 +74,14 @@ static int edit_request(struct mg_request *request, enum mg_edit_op op, struct m
   return mg_api_add_edit(ex, op, name, value);
 }
 
-int mg_request_set_header(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len)
+int mg_request_set_header(struct mg_request *request, const char *name, size_t name_len, const char *value,
+                          size_t value_len)
 {
   return edit_request(request, MG_EDIT_SET, mg_str(name, name_len), mg_str(value, value_len));
 }
 
-int mg_request_add_header(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len)
+int mg_request_add_header(struct mg_request *request, const char *name, size_t name_len, const char *value,
+                          size_t value_len)
 {
   return edit_request(request, MG_EDIT_ADD, mg_str(name, name_len), mg_str(value, value_len));
 }
@@ -93,11 +97,11 @@ int mg_request_set_id_header(struct mg_request *request, const char *name, size_
   return ex ? edit_request(request, MG_EDIT_SET, mg_str(name, name_len), mg_exchange_id_text(ex)) : MG_LUA_GONE;
 }
 
-#define REQUEST_TEXT(name, expression)                              \
-  const char *name(struct mg_request *request, int *len)            \
-  {                                                                 \
-    struct mg_exchange *ex = find(request);                         \
-    return ex ? give((expression), len) : none(len, MG_LUA_GONE);   \
+#define REQUEST_TEXT(name, expression)                            \
+  const char *name(struct mg_request *request, int *len)          \
+  {                                                               \
+    struct mg_exchange *ex = find(request);                       \
+    return ex ? give((expression), len) : none(len, MG_LUA_GONE); \
   }
 
 REQUEST_TEXT(mg_request_method, ex->request.method)
@@ -119,7 +123,8 @@ const char *mg_request_query(struct mg_request *request, const char *name, size_
   struct mg_exchange *ex = find(request);
   struct mg_str value;
   if (!ex) return none(len, MG_LUA_GONE);
-  if (!ex->target.has_query || !mg_query_get(ex->target.query, mg_str(name, name_len), &ex->arena, &value)) return none(len, 0);
+  if (!ex->target.has_query || !mg_query_get(ex->target.query, mg_str(name, name_len), &ex->arena, &value))
+    return none(len, 0);
   return give(value, len);
 }
 
@@ -188,11 +193,11 @@ int mg_request_respond(struct mg_request *request, int status, const char *body,
   return MG_LUA_OK;
 }
 
-int mg_request_respond_header(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len)
+int mg_request_respond_header(struct mg_request *request, const char *name, size_t name_len, const char *value,
+                              size_t value_len)
 {
   struct mg_exchange *ex = find(request);
   if (!ex) return MG_LUA_GONE;
   if (ex->phase != MG_PHASE_REQUEST || !ex->answered) return MG_LUA_PHASE;
   return mg_api_edit_list(&ex->response.headers, MG_EDIT_ADD, mg_str(name, name_len), mg_str(value, value_len));
 }
-

@@ -1,5 +1,6 @@
 /* api_response.c - what filters read of an answer and change about it.
- * Owns: nothing.   May call: exchange, headers.   Never: call Lua (an FFI call must not come back).   Thread: the loop's. */
+ * Owns: nothing.   May call: exchange, headers.   Never: call Lua (an FFI call must not come back).   Thread: the
+ * loop's. */
 #include "api_private.h"
 
 const char *mg_response_header(struct mg_response *response, const char *name, size_t name_len, int *len)
@@ -7,13 +8,15 @@ const char *mg_response_header(struct mg_response *response, const char *name, s
   return mg_response_header_at(response, name, name_len, 0, len);
 }
 
-const char *mg_response_header_at(struct mg_response *response, const char *name, size_t name_len, unsigned nth, int *len)
+const char *mg_response_header_at(struct mg_response *response, const char *name, size_t name_len, unsigned nth,
+                                  int *len)
 {
   struct mg_exchange *ex = find(response);
   return ex ? mg_api_give_line(&ex->response.headers, name, name_len, nth, len) : none(len, MG_LUA_GONE);
 }
 
-int mg_response_header_is(struct mg_response *response, const char *name, size_t name_len, const char *value, size_t value_len)
+int mg_response_header_is(struct mg_response *response, const char *name, size_t name_len, const char *value,
+                          size_t value_len)
 {
   struct mg_exchange *ex = find(response);
   return ex ? mg_api_line_is(&ex->response.headers, name, name_len, value, value_len) : MG_LUA_GONE;
@@ -33,12 +36,14 @@ static int edit_response(struct mg_response *response, enum mg_edit_op op, struc
   return mg_api_edit_list(&ex->response.headers, op, name, value);
 }
 
-int mg_response_set_header(struct mg_response *response, const char *name, size_t name_len, const char *value, size_t value_len)
+int mg_response_set_header(struct mg_response *response, const char *name, size_t name_len, const char *value,
+                           size_t value_len)
 {
   return edit_response(response, MG_EDIT_SET, mg_str(name, name_len), mg_str(value, value_len));
 }
 
-int mg_response_add_header(struct mg_response *response, const char *name, size_t name_len, const char *value, size_t value_len)
+int mg_response_add_header(struct mg_response *response, const char *name, size_t name_len, const char *value,
+                           size_t value_len)
 {
   return edit_response(response, MG_EDIT_ADD, mg_str(name, name_len), mg_str(value, value_len));
 }
@@ -86,4 +91,3 @@ int mg_response_source(struct mg_response *response)
   struct mg_exchange *ex = find(response);
   return ex ? ex->source : MG_LUA_GONE;
 }
-

@@ -1,5 +1,6 @@
 /* api_sample.c - a request that nobody sent, read and routed as one of the network would be, for `moongate explain`.
- * Owns: struct mg_sample.   May call: http1, target, forward, address, routes, predicates.   Never: open a socket, call Lua.
+ * Owns: struct mg_sample.   May call: http1, target, forward, address, routes, predicates.   Never: open a socket,
+ * call Lua.
  * Thread: the builder's. */
 #include "api_private.h"
 

@@ -1,6 +1,7 @@
 /* builder.c - a lua_State, a watchdog and the bundle's way out.
  * Owns: the lua_State of this process, the watchdog thread.
- * May call: mem, cli, script, kit, the Lua C API, libc.   Never: serve traffic, outlive the master that asked for a bundle.
+ * May call: mem, cli, script, kit, the Lua C API, libc.   Never: serve traffic, outlive the master that asked for a
+ * bundle.
  * Thread: main; the watchdog only reads its struct and arms a hook. */
 #include "builder.h"
 
@@ -34,7 +35,7 @@ struct watchdog {
   bool finished;
   lua_Alloc alloc; /* LuaJIT's, with its context */
   void *alloc_context;
-  size_t used, max; /* bytes of L; max 0: not known yet */
+  size_t used, max;             /* bytes of L; max 0: not known yet */
   char progress[PROGRESS_SIZE]; /* what runs now, in the Lua side's words: "loading filters/x.lua" */
 };
 

@@ -48,13 +48,15 @@ static int read_answer(struct mg_call *call)
   while (!call->head_read && in->len) {
     struct mg_arena *arena = call->response.headers.arena;
     mg_headers_init(&call->response.headers, arena);
-    int took = mg_response_head_parse(&call->response, in->at, in->len, is_head ? MG_METHOD_HEAD : MG_METHOD_GET, &limits);
+    int took =
+        mg_response_head_parse(&call->response, in->at, in->len, is_head ? MG_METHOD_HEAD : MG_METHOD_GET, &limits);
     if (took <= 0) return took ? took : MG_EAGAIN_LATER;
     if (mg_response_head_keep(&call->response, in->at, (size_t)took)) return MG_ENOMEM;
     mg_inflow_take(in, (size_t)took);
     if (call->response.status < 200) continue;
     call->head_read = true;
-    if (mg_body_start(&call->decoder, call->response.framing, call->response.content_length, arena, NULL)) return MG_ENOMEM;
+    if (mg_body_start(&call->decoder, call->response.framing, call->response.content_length, arena, NULL))
+      return MG_ENOMEM;
   }
   if (!call->head_read) return MG_EAGAIN_LATER;
   while (in->len && !call->decoder.done) {

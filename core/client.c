@@ -1,5 +1,6 @@
 /* client.c - one client connection.
- * Owns: the connection, what it has sent and is not used up.   May call: conn, exchange, forward.   Never: decide an answer.
+ * Owns: the connection, what it has sent and is not used up.   May call: conn, exchange, forward.   Never: decide an
+ * answer.
  * Thread: the loop's.   Ends: when its stream is closed. */
 #include "client.h"
 
@@ -59,11 +60,14 @@ int mg_client_accept(struct mg_gateway *gateway, int listener)
   case EMFILE:
   case ENFILE:
   case ENOBUFS:
-  case ENOMEM: return MG_EOVERLOAD;
+  case ENOMEM:
+    return MG_EOVERLOAD;
   case ECONNABORTED:
   case EINTR:
-  case EPROTO: return 0; /* that one is gone again; the next may be fine */
-  default: return MG_EAGAIN_LATER;
+  case EPROTO:
+    return 0; /* that one is gone again; the next may be fine */
+  default:
+    return MG_EAGAIN_LATER;
   }
 }
 
@@ -89,9 +93,10 @@ void mg_client_read_on(struct mg_client *client)
   mg_client_arm(client);
 }
 
-/* --- requests, one after the other -------------------------------------------------------------------------------------------- */
+/* --- requests, one after the other -------------------------------------------------------------------------------- */
 
-/* A head that comes in pieces is parsed when it is whole, or has doubled: early enough to refuse nonsense, and linear. */
+/* A head that comes in pieces is parsed when it is whole, or has doubled: early enough to refuse nonsense, and
+ * linear. */
 static bool worth_parsing(struct mg_client *client)
 {
   const struct mg_inflow *in = &client->in;
@@ -147,8 +152,10 @@ void mg_client_pump(struct mg_client *client)
     struct mg_exchange *ex = client->exchange;
     mg_exchange_run(ex);
     if (client->exchange != ex) continue; /* done: the next one may be here already */
-    if (ex->step == MG_STEP_HEAD) wait_for_head(client);
-    else client->head_tried = client->head_scanned = 0, mg_client_arm(client);
+    if (ex->step == MG_STEP_HEAD)
+      wait_for_head(client);
+    else
+      client->head_tried = client->head_scanned = 0, mg_client_arm(client);
     if (!client->half_closed) break;
     if (!client->exchange)
       mg_conn_close(&client->conn); /* the rest of that head will not come */
@@ -201,7 +208,7 @@ void mg_client_linger(struct mg_client *client)
   mg_conn_read(&client->conn);
 }
 
-/* --- events -------------------------------------------------------------------------------------------------------------------- */
+/* --- events ------------------------------------------------------------------------------------------------------- */
 
 static void on_data(struct mg_conn *conn, char *bytes, size_t len)
 {

@@ -16,14 +16,14 @@ struct mg_client {
   uint64_t head_since_ms; /* when its first byte came */
   struct mg_address peer;
   bool peer_trusted;
-  bool served;    /* has had an answer: an idle one may be closed at any time */
-  bool pumping;   /* inside mg_client_pump: no second one below it */
+  bool served;      /* has had an answer: an idle one may be closed at any time */
+  bool pumping;     /* inside mg_client_pump: no second one below it */
   bool half_closed; /* the client will send no more */
-  bool lingering; /* answered for the last time; what still comes is thrown away */
+  bool lingering;   /* answered for the last time; what still comes is thrown away */
 };
 
-/** Accepts one connection from a listening descriptor. 0; MG_EAGAIN_LATER when none waits; MG_EOVERLOAD when there is no descriptor
- * or memory for it (it stays in the backlog). */
+/** Accepts one connection from a listening descriptor. 0; MG_EAGAIN_LATER when none waits; MG_EOVERLOAD when there
+ * is no descriptor or memory for it (it stays in the backlog). */
 int mg_client_accept(struct mg_gateway *gateway, int listener);
 
 /** Goes on with what the client has sent: the current exchange's body, or the next request. */

@@ -1,5 +1,6 @@
 /* conn.c - one byte stream of either side.
- * Owns: the socket, its timer, what is queued for sending.   May call: libuv, timer.   Never: parse, touch Lua, know an exchange.
+ * Owns: the socket, its timer, what is queued for sending.   May call: libuv, timer.   Never: parse, touch Lua, know
+ * an exchange.
  * Thread: the loop's.   Ends: mg_conn_close or mg_conn_reset, once or many times. */
 #include "conn.h"
 
@@ -74,9 +75,10 @@ static void on_timeout(struct mg_timer *timer)
   if (!conn->closing) conn->events->timeout(conn);
 }
 
-/* --- system calls ---------------------------------------------------------------------------------------------------------------
- * Made by number: glibc's wrappers are cancellation points, and as soon as a process has a second thread each of them pays for
- * two atomic exchanges. Nothing here is ever cancelled. */
+/* --- system calls
+ * ---------------------------------------------------------------------------------------------------------------
+ * Made by number: glibc's wrappers are cancellation points, and as soon as a process has a second thread each of
+ * them pays for two atomic exchanges. Nothing here is ever cancelled. */
 
 static ssize_t receive(int fd, char *bytes, size_t size)
 {
@@ -101,7 +103,7 @@ static ssize_t transmit(int fd, const uv_buf_t *bufs, unsigned count)
   return sent;
 }
 
-/* --- opening -------------------------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
@@ -155,9 +157,12 @@ static void watch(struct mg_conn *conn)
 static socklen_t address_size(const struct sockaddr *address)
 {
   switch (address->sa_family) {
-  case AF_INET: return sizeof(struct sockaddr_in);
-  case AF_INET6: return sizeof(struct sockaddr_in6);
-  default: return sizeof(struct sockaddr_un);
+  case AF_INET:
+    return sizeof(struct sockaddr_in);
+  case AF_INET6:
+    return sizeof(struct sockaddr_in6);
+  default:
+    return sizeof(struct sockaddr_un);
   }
 }
 
@@ -173,7 +178,7 @@ int mg_conn_connect(struct mg_conn *conn, const struct sockaddr *address)
   return 0;
 }
 
-/* --- reading and writing -------------------------------------------------------------------------------------------------------- */
+/* --- reading and writing ------------------------------------------------------------------------------------------ */
 
 static void finish_connect(struct mg_conn *conn, int status)
 {
@@ -381,7 +386,7 @@ bool mg_conn_stale(const struct mg_conn *conn)
   return recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
-/* --- closing -------------------------------------------------------------------------------------------------------------------- */
+/* --- closing ------------------------------------------------------------------------------------------------------ */
 
 static void on_closed(uv_handle_t *handle)
 {

@@ -1,11 +1,13 @@
-/* conn.h - one byte stream, client or upstream side. The only file that knows that a stream is plain TCP (or a unix socket).
+/* conn.h - one byte stream, client or upstream side. The only file that knows that a stream is plain TCP (or a unix
+ * socket).
  *
- * libuv's loop says when a descriptor can be read or written; the bytes are moved here, with recv and sendmsg. Its own
- * streams do the same with more calls and bookkeeping for each request.
+ * libuv's loop says when a descriptor can be read or written; the bytes are moved here, with recv and sendmsg. Its
+ * own streams do the same with more calls and bookkeeping for each request.
  *
- * The owner embeds a struct mg_conn as its first member and gets events through mg_conn_events; each callback may close the
- * connection. All reads of a loop go through one scratch buffer: what the owner wants to keep, it copies. Writes go out at once;
- * what the kernel does not take is copied and sent later, and the owner hears when it is gone.
+ * The owner embeds a struct mg_conn as its first member and gets events through mg_conn_events; each callback may
+ * close the connection. All reads of a loop go through one scratch buffer: what the owner wants to keep, it copies.
+ * Writes go out at once; what the kernel does not take is copied and sent later, and the owner hears when it is
+ * gone.
  * Thread: the loop's. */
 #pragma once
 
@@ -60,7 +62,7 @@ struct mg_conn {
   uint8_t watched; /* UV_READABLE, UV_WRITABLE: what poll looks for now */
   bool reading;
   bool connecting;
-  bool shutting; /* an end of file follows what is queued */
+  bool shutting;     /* an end of file follows what is queued */
   bool ended;        /* the peer's end of file or a reset has been seen */
   bool write_failed; /* nothing can be sent any more */
   bool closing;
@@ -71,8 +73,8 @@ void mg_net_open(struct mg_net *net, uv_loop_t *loop);
 /** Closes them; closed is called when the last handle has. */
 void mg_net_close(struct mg_net *net, void (*closed)(struct mg_net *net));
 
-/** Makes conn a new, unconnected stream of that address family (AF_INET, AF_INET6, AF_UNIX); events and net are borrowed.
- * 0 or MG_EINTERNAL, and then nothing needs closing. */
+/** Makes conn a new, unconnected stream of that address family (AF_INET, AF_INET6, AF_UNIX); events and net are
+ * borrowed. 0 or MG_EINTERNAL, and then nothing needs closing. */
 int mg_conn_open(struct mg_conn *conn, struct mg_net *net, int family, const struct mg_conn_events *events);
 /** Makes conn a stream of a connected, non-blocking descriptor (taken, whatever comes of it). As mg_conn_open. */
 int mg_conn_adopt(struct mg_conn *conn, struct mg_net *net, int fd, const struct mg_conn_events *events);

@@ -66,8 +66,8 @@ static size_t append(char *out, size_t len, struct mg_str text)
   return len + text.len;
 }
 
-/* Writes a line's parts into out without the pairs of that name, but with value in the place of the first (*placed tells whether it
- * has found one). Returns the length; out has room for the line and one pair. */
+/* Writes a line's parts into out without the pairs of that name, but with value in the place of the first (*placed
+ * tells whether it has found one). Returns the length; out has room for the line and one pair. */
 static size_t rewrite(struct mg_str rest, char *out, struct mg_str name, const struct mg_str *value, bool *placed)
 {
   struct mg_str part, found, old;
@@ -101,7 +101,8 @@ int mg_cookie_set(struct mg_headers *list, struct mg_str name, const struct mg_s
   unsigned from = 0;
   while (mg_headers_next(list, MG_STR("cookie"), &from)) {
     struct mg_header *line = &list->items[from - 1];
-    size_t room = line->value_len * 2u + name.len + (value ? value->len : 0) + 5; /* "a;b" grows by a blank for each ';' */
+    size_t room =
+        line->value_len * 2u + name.len + (value ? value->len : 0) + 5; /* "a;b" grows by a blank for each ';' */
     char *out = mg_arena_alloc(list->arena, room);
     if (!out) return MG_ENOMEM;
     size_t len = rewrite(mg_str(line->value, line->value_len), out, name, value, &placed);

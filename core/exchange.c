@@ -116,7 +116,8 @@ void mg_exchange_run(struct mg_exchange *ex)
       if (client) mg_client_exchange_done(client, keep);
       return;
     }
-    if (!(step->next >> ex->step & 1)) mg_log(MG_LOG_ERROR, "step %s may not be followed by %s", step->name, steps[ex->step].name);
+    if (!(step->next >> ex->step & 1))
+      mg_log(MG_LOG_ERROR, "step %s may not be followed by %s", step->name, steps[ex->step].name);
     MG_ASSERT(step->next >> ex->step & 1);
   }
   ex->running = false;
@@ -151,7 +152,8 @@ enum mg_next mg_exchange_fail(struct mg_exchange *ex, int err)
   if (!body) return mg_exchange_break(ex, err);
   int len = snprintf(body, 256, "%s (%s)\n", mg_err_sentence(err), mg_err_word(err));
   ex->answer_body = mg_str(body, (size_t)len);
-  if (mg_headers_push(&ex->response.headers, MG_STR("content-type"), MG_STR("text/plain; charset=utf-8"), MG_H_CONTENT_TYPE))
+  if (mg_headers_push(&ex->response.headers, MG_STR("content-type"), MG_STR("text/plain; charset=utf-8"),
+                      MG_H_CONTENT_TYPE))
     return mg_exchange_break(ex, err);
   if (status == 503 && mg_headers_push(&ex->response.headers, MG_STR("retry-after"), MG_STR("1"), MG_H_OTHER))
     return mg_exchange_break(ex, err);
@@ -189,7 +191,7 @@ struct mg_str mg_exchange_id_text(struct mg_exchange *ex)
   return mg_str(ex->id_text, 26);
 }
 
-/* --- what the client connection tells --------------------------------------------------------------------------------------- */
+/* --- what the client connection tells ----------------------------------------------------------------------------- */
 
 static void apply(struct mg_exchange *ex, enum mg_next (*end)(struct mg_exchange *, int), int err)
 {

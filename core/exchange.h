@@ -1,7 +1,7 @@
 /* exchange.h - one request and its answer: a table of steps and a small driver.
  *
- * Callbacks of the two streams store what happened and call mg_exchange_run; each step returns NEXT with ex->step set, or WAIT.
- * The table is drawn in core/README.md. Thread: the loop's. */
+ * Callbacks of the two streams store what happened and call mg_exchange_run; each step returns NEXT with ex->step
+ * set, or WAIT. The table is drawn in core/README.md. Thread: the loop's. */
 #pragma once
 
 #include "call.h"
@@ -72,12 +72,12 @@ struct mg_exchange {
   struct mg_gateway *gateway;
   struct mg_client *client; /* NULL in the test kit */
   struct mg_generation *generation;
-  const struct mg_plan *plan;                       /* the last of plans */
-  struct mg_tally *tally; /* of its own route; NULL before and without one, and where a route is not counted */
+  const struct mg_plan *plan; /* the last of plans */
+  struct mg_tally *tally;     /* of its own route; NULL before and without one, and where a route is not counted */
   const struct mg_plan *plans[MG_FALLBACKS_MAX + 1]; /* the route's own, then the fallbacks' that stand in */
-  uint8_t depth;                                    /* how many stand in */
-  int8_t response_at;                               /* whose response filters are next; -1: all have run */
-  int route; /* index, -1 before and without one */
+  uint8_t depth;                                     /* how many stand in */
+  int8_t response_at;                                /* whose response filters are next; -1: all have run */
+  int route;                                         /* index, -1 before and without one */
   uint8_t step;
   uint8_t phase;
   uint8_t up_state;
@@ -85,24 +85,24 @@ struct mg_exchange {
   uint8_t interim_count;
   uint8_t tries;
   bool running;
-  bool script_done;     /* the current phase's filters have run */
-  bool skip_filters;    /* no response filters: refused before routing, or a filter failed */
-  bool answered;        /* a filter called respond */
-  bool close;           /* the client connection ends with this exchange */
-  bool request_done;    /* the whole request body has been read */
-  bool request_broken;  /* ... or never will be */
+  bool script_done;    /* the current phase's filters have run */
+  bool skip_filters;   /* no response filters: refused before routing, or a filter failed */
+  bool answered;       /* a filter called respond */
+  bool close;          /* the client connection ends with this exchange */
+  bool request_done;   /* the whole request body has been read */
+  bool request_broken; /* ... or never will be */
   bool response_done;
-  bool head_sent;       /* the client has (part of) the final head */
-  bool head_written;    /* the upstream has the head */
-  bool discard_body;    /* the upstream's body is not passed on */
+  bool head_sent;    /* the client has (part of) the final head */
+  bool head_written; /* the upstream has the head */
+  bool discard_body; /* the upstream's body is not passed on */
   bool counted;
   bool tunnel;
-  bool tunnel_reset;    /* the client broke it off */
+  bool tunnel_reset;         /* the client broke it off */
   bool up_shut, client_shut; /* an end of file has been passed on in a tunnel */
-  bool te_trailers;     /* the client takes trailers */
-  bool up_ended;        /* the upstream will send no more */
-  bool retried;         /* the one repetition on a fresh connection is used up */
-  int err;              /* why the gateway answered itself, or why the exchange broke */
+  bool te_trailers;          /* the client takes trailers */
+  bool up_ended;             /* the upstream will send no more */
+  bool retried;              /* the one repetition on a fresh connection is used up */
+  int err;                   /* why the gateway answered itself, or why the exchange broke */
 
   /* times, uv_hrtime's clock, nanoseconds */
   uint64_t began_ns;
@@ -110,12 +110,12 @@ struct mg_exchange {
   uint64_t sent_ns; /* the upstream head went out */
   uint64_t first_byte_ns;
   uint64_t id_count;
-  uint64_t asked_ms; /* uv_now's clock: the whole request is with us; 0 before */
+  uint64_t asked_ms;                  /* uv_now's clock: the whole request is with us; 0 before */
   uint64_t rate_since_ms, rate_bytes; /* where the body's rate is measured from */
 
   struct mg_request_head request;
   struct mg_target_parts target;
-  struct mg_str raw_target; /* as sent */
+  struct mg_str raw_target;   /* as sent */
   struct mg_str request_host; /* without port */
   struct mg_body_decoder request_body;
   struct mg_headers request_trailers;
@@ -148,31 +148,31 @@ struct mg_exchange {
   /* bodies that filters hold or change */
   struct mg_buf request_held, answer_held;
   bool request_is_held, answer_is_held;
-  bool held_sent;             /* the held request body is with the upstream */
-  bool piece_waits;           /* a chunk function has yielded */
-  bool piece_given;           /* it has given other bytes */
-  int piece_ref;              /* whose */
-  struct mg_body_piece piece; /* what a chunk function looks at */
-  struct mg_buf given;        /* what it gave instead */
+  bool held_sent;               /* the held request body is with the upstream */
+  bool piece_waits;             /* a chunk function has yielded */
+  bool piece_given;             /* it has given other bytes */
+  int piece_ref;                /* whose */
+  struct mg_body_piece piece;   /* what a chunk function looks at */
+  struct mg_buf given;          /* what it gave instead */
   struct mg_edit_mark try_mark; /* edits of upstream functions are dropped before the next try */
-  struct mg_str client_head; /* as written */
-  uint8_t body_out;          /* enum mg_body_out, towards the client */
-  uint64_t response_bytes;   /* of the body, as sent to the client */
+  struct mg_str client_head;    /* as written */
+  uint8_t body_out;             /* enum mg_body_out, towards the client */
+  uint64_t response_bytes;      /* of the body, as sent to the client */
   char chunk_line[24];
 
   struct mg_record record; /* what of it is in the journal */
 
-  struct mg_coroutine waiting; /* a filter that yielded */
+  struct mg_coroutine waiting;      /* a filter that yielded */
   const struct mg_metered *metered; /* that filter */
-  struct mg_call *call; /* a filter's request of its own, in the arena */
+  struct mg_call *call;             /* a filter's request of its own, in the arena */
   uint64_t call_timeout_ms;
   bool call_runs;
   struct mg_timer sleep;
-  struct mg_file *file;         /* opened by a filter */
-  uint64_t file_at, file_left;  /* of it, still to be sent */
-  uint64_t file_near;           /* up to here it is in memory, as far as is known */
-  bool sends_file;              /* it is the answer's body */
-  struct mg_job *job; /* that it waits for, or has prepared */
+  struct mg_file *file;        /* opened by a filter */
+  uint64_t file_at, file_left; /* of it, still to be sent */
+  uint64_t file_near;          /* up to here it is in memory, as far as is known */
+  bool sends_file;             /* it is the answer's body */
+  struct mg_job *job;          /* that it waits for, or has prepared */
   bool job_started;
   int job_result;
   struct mg_timer limit; /* the time for the whole exchange, or for getting a connection */
@@ -194,8 +194,8 @@ void mg_exchange_run(struct mg_exchange *ex);
 /** The exchange behind a handle's number, or NULL when it has ended. */
 struct mg_exchange *mg_exchange_find(struct mg_gateway *gateway, uint64_t handle);
 
-/** Answers in the gateway's own words: status and sentence of err; response filters run if the exchange is routed. To be called
- * from within a step; sets ex->step. */
+/** Answers in the gateway's own words: status and sentence of err; response filters run if the exchange is routed.
+ * To be called from within a step; sets ex->step. */
 enum mg_next mg_exchange_fail(struct mg_exchange *ex, int err);
 
 /** Ends the exchange without (the rest of) an answer: the client sees the connection break. Sets ex->step. */
@@ -216,7 +216,7 @@ void mg_exchange_client_drained(struct mg_exchange *ex, int err);
 struct mg_str mg_exchange_id_text(struct mg_exchange *ex);
 
 /* The steps, by file. */
-enum mg_next mg_step_head(struct mg_exchange *ex);     /* exchange_request.c */
+enum mg_next mg_step_head(struct mg_exchange *ex); /* exchange_request.c */
 enum mg_next mg_step_check(struct mg_exchange *ex);
 enum mg_next mg_step_open(struct mg_exchange *ex);
 enum mg_next mg_step_route(struct mg_exchange *ex);
@@ -235,7 +235,8 @@ int mg_exchange_edited_headers(struct mg_exchange *ex, struct mg_headers *out);
 /** exchange_send.c: frames a piece of a body; bufs has room for 4. Returns how many it used. */
 unsigned mg_exchange_frame(struct mg_exchange *ex, const struct mg_body_piece *piece, enum mg_body_out out,
                            const struct mg_headers *trailers, uv_buf_t *bufs);
-/** exchange_send.c: decodes what the client has sent of its body; 0 or an error of its framing, its size or its pace. */
+/** exchange_send.c: decodes what the client has sent of its body; 0 or an error of its framing, its size or its
+ * pace. */
 int mg_exchange_next_body_piece(struct mg_exchange *ex, struct mg_body_piece *piece);
 /** exchange_response.c: the next piece of the upstream's body; 0, MG_EAGAIN_LATER, or an error. */
 int mg_exchange_next_answer_piece(struct mg_exchange *ex, struct mg_body_piece *piece);
@@ -243,8 +244,8 @@ int mg_exchange_next_answer_piece(struct mg_exchange *ex, struct mg_body_piece *
 int mg_exchange_collect_request(struct mg_exchange *ex);
 /** exchange_body.c: reads the whole answer into memory and leaves the upstream; as above. */
 int mg_exchange_collect_answer(struct mg_exchange *ex);
-/** exchange_body.c: lets chunk functions change a piece (its bytes live until the next one); 0, MG_EAGAIN_LATER, MG_ESCRIPT. While a
- * call waits, piece is ignored. */
+/** exchange_body.c: lets chunk functions change a piece (its bytes live until the next one); 0, MG_EAGAIN_LATER,
+ * MG_ESCRIPT. While a call waits, piece is ignored. */
 int mg_exchange_transform(struct mg_exchange *ex, int ref, struct mg_body_piece *piece);
 /** exchange_request.c: what the edits are now, and back to what they were. */
 struct mg_edit_mark mg_exchange_mark(struct mg_exchange *ex);

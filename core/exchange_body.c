@@ -1,5 +1,7 @@
-/* exchange_body.c - bodies that filters hold or change: collected before a phase, or passed through `chunk` piece by piece.
- * Owns: ex->request_held, ex->answer_held, ex->piece while a filter has it.   May call: http1, conn, exchange_script.
+/* exchange_body.c - bodies that filters hold or change: collected before a phase, or passed through `chunk` piece by
+ * piece.
+ * Owns: ex->request_held, ex->answer_held, ex->piece while a filter has it.   May call: http1, conn,
+ * exchange_script.
  * Never: choose where an exchange goes.   Thread: the loop's. */
 #include "exchange.h"
 

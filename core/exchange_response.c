@@ -1,5 +1,6 @@
 /* exchange_response.c - the steps from the answer's head to the end: response, relay, close.
- * Owns: nothing of its own.   May call: http1, forward, conn, exchange_script.   Never: Lua itself.   Thread: the loop's. */
+ * Owns: nothing of its own.   May call: http1, forward, conn, exchange_script.   Never: Lua itself.   Thread: the
+ * loop's. */
 #include "exchange.h"
 
 #include "access_log.h"
@@ -131,7 +132,7 @@ enum mg_next mg_step_response(struct mg_exchange *ex)
   return MG_NEXT;
 }
 
-/* --- relay --------------------------------------------------------------------------------------------------------------------- */
+/* --- relay -------------------------------------------------------------------------------------------------------- */
 
 /* The next piece of the upstream's body. 0, MG_EAGAIN_LATER when nothing is there, or an error. */
 int mg_exchange_next_answer_piece(struct mg_exchange *ex, struct mg_body_piece *piece)
@@ -216,9 +217,11 @@ static enum mg_next relay_upstream(struct mg_exchange *ex)
     struct mg_body_piece piece;
     int err = next_piece(ex, &piece);
     if (err && err != MG_EAGAIN_LATER)
-      return ex->head_sent ? mg_exchange_break(ex, err) : mg_exchange_fail(ex, err == MG_ETRUNCATED ? MG_EUPCLOSED : err);
+      return ex->head_sent ? mg_exchange_break(ex, err)
+                           : mg_exchange_fail(ex, err == MG_ETRUNCATED ? MG_EUPCLOSED : err);
     if (!ex->head_sent) bufs[count++] = uv_buf_init((char *)ex->client_head.ptr, (unsigned)ex->client_head.len);
-    if (!err && !ex->discard_body) count += mg_exchange_frame(ex, &piece, ex->body_out, &ex->response_trailers, bufs + count);
+    if (!err && !ex->discard_body)
+      count += mg_exchange_frame(ex, &piece, ex->body_out, &ex->response_trailers, bufs + count);
     if (!ex->discard_body) mg_record_body(ex, 1, piece.data, piece.len);
     ex->response_bytes += piece.len;
     int result = send_client(ex, bufs, count);
@@ -232,7 +235,8 @@ static enum mg_next relay_upstream(struct mg_exchange *ex)
     }
     if (err || !ex->up_in.len) break;
   }
-  if (!ex->request_done && ex->up_state == MG_UP_SENT && mg_exchange_send_body(ex)) return mg_exchange_break(ex, MG_EBADCHUNK);
+  if (!ex->request_done && ex->up_state == MG_UP_SENT && mg_exchange_send_body(ex))
+    return mg_exchange_break(ex, MG_EBADCHUNK);
   return MG_WAIT;
 }
 
@@ -243,7 +247,7 @@ enum mg_next mg_step_relay(struct mg_exchange *ex)
   return relay_upstream(ex);
 }
 
-/* --- close --------------------------------------------------------------------------------------------------------------------- */
+/* --- close -------------------------------------------------------------------------------------------------------- */
 
 /* A tunnel is one from here on, until the exchange is freed. */
 static void count_for_route(struct mg_exchange *ex)

@@ -131,13 +131,16 @@ int mg_exchange_call(struct mg_exchange *ex, int ref, enum mg_phase phase)
 {
   struct mg_script *script = &ex->generation->script;
   struct mg_buf *error = &ex->gateway->script_error;
-  if (ex->waiting.L && (ex->sleep.deadline_ms || ex->job || ex->call_runs)) return MG_EAGAIN_LATER; /* something else woke the exchange */
+  if (ex->waiting.L && (ex->sleep.deadline_ms || ex->job || ex->call_runs))
+    return MG_EAGAIN_LATER; /* something else woke the exchange */
   enter(ex, phase);
   if (ex->waiting.L) meter_resumed(ex);
   int result = ex->waiting.L ? mg_script_resume(script, &ex->waiting, error)
                              : mg_script_call(script, ref, (double)ex->handle, &ex->waiting, error);
-  if (result == MG_EAGAIN_LATER) result = begin_waiting(ex);
-  else if (result) result = report_failure(ex);
+  if (result == MG_EAGAIN_LATER)
+    result = begin_waiting(ex);
+  else if (result)
+    result = report_failure(ex);
   leave(ex);
   ex->script_done = result != MG_EAGAIN_LATER;
   return result;
@@ -147,8 +150,8 @@ int mg_exchange_ask(struct mg_exchange *ex, unsigned index)
 {
   struct mg_generation *generation = ex->generation;
   enter(ex, MG_PHASE_NONE);
-  int result = mg_script_ask(&generation->script, generation->opaque_ref, (double)ex->handle, index,
-                             &ex->gateway->script_error);
+  int result =
+      mg_script_ask(&generation->script, generation->opaque_ref, (double)ex->handle, index, &ex->gateway->script_error);
   if (result < 0) result = report_failure(ex);
   leave(ex);
   return result;

@@ -6,7 +6,8 @@
 
 enum { RATE_GRACE_MS = 5000 };
 
-/* Applies the filters' edits to a copy of the list: a repetition to another target starts from the client's lines again. */
+/* Applies the filters' edits to a copy of the list: a repetition to another target starts from the client's lines
+ * again. */
 int mg_exchange_edited_headers(struct mg_exchange *ex, struct mg_headers *out)
 {
   *out = ex->request.headers;
@@ -61,11 +62,15 @@ static struct mg_str upstream_target(struct mg_exchange *ex)
 
 static enum mg_body_out request_body_out(const struct mg_exchange *ex)
 {
-  if (ex->request_is_held) return ex->request_held.len || ex->request.framing != MG_FRAMING_NONE ? MG_OUT_LENGTH : MG_OUT_NONE;
+  if (ex->request_is_held)
+    return ex->request_held.len || ex->request.framing != MG_FRAMING_NONE ? MG_OUT_LENGTH : MG_OUT_NONE;
   switch (ex->request.framing) {
-  case MG_FRAMING_LENGTH: return ex->plan->chunk_request_ref ? MG_OUT_CHUNKED : MG_OUT_LENGTH;
-  case MG_FRAMING_CHUNKED: return MG_OUT_CHUNKED;
-  default: return MG_OUT_NONE;
+  case MG_FRAMING_LENGTH:
+    return ex->plan->chunk_request_ref ? MG_OUT_CHUNKED : MG_OUT_LENGTH;
+  case MG_FRAMING_CHUNKED:
+    return MG_OUT_CHUNKED;
+  default:
+    return MG_OUT_NONE;
   }
 }
 
@@ -89,7 +94,8 @@ int mg_exchange_write_upstream_head(struct mg_exchange *ex)
                                      .expect = ex->request.expects_100,
                                      .te_trailers = ex->te_trailers,
                                      .body = request_body_out(ex),
-                                     .content_length = ex->request_is_held ? ex->request_held.len : ex->request.content_length};
+                                     .content_length =
+                                         ex->request_is_held ? ex->request_held.len : ex->request.content_length};
   if (!out.target.ptr) return MG_ENOMEM;
   size_t bound = mg_request_write_bound(&out);
   char *head = mg_arena_alloc(&ex->arena, bound);
@@ -101,11 +107,13 @@ int mg_exchange_write_upstream_head(struct mg_exchange *ex)
   return 0;
 }
 
-/* What ends a chunked body. Trailers that the arena has no room for are left out: they are optional (RFC 9110, 6.5.1). */
+/* What ends a chunked body. Trailers that the arena has no room for are left out: they are optional (RFC 9110,
+ * 6.5.1). */
 static uv_buf_t last_chunk(struct mg_exchange *ex, const struct mg_headers *trailers)
 {
   size_t bound = 16;
-  for (unsigned i = 0; i < trailers->count; i++) bound += trailers->items[i].name_len + trailers->items[i].value_len + 4u;
+  for (unsigned i = 0; i < trailers->count; i++)
+    bound += trailers->items[i].name_len + trailers->items[i].value_len + 4u;
   char *out = trailers->count ? mg_arena_alloc(&ex->arena, bound) : NULL;
   long len = out ? mg_trailers_write(out, bound, trailers) : -1;
   return len > 0 ? uv_buf_init(out, (unsigned)len) : uv_buf_init((char *)"0\r\n\r\n", 5);
@@ -133,8 +141,8 @@ unsigned mg_exchange_frame(struct mg_exchange *ex, const struct mg_body_piece *p
   return count;
 }
 
-/* A body that dribbles in holds an upstream connection: below the least rate it is given up. Time in which we did not read
- * does not count (mg_client_read_on begins anew). */
+/* A body that dribbles in holds an upstream connection: below the least rate it is given up. Time in which we did
+ * not read does not count (mg_client_read_on begins anew). */
 static bool too_slow(struct mg_exchange *ex)
 {
   uint64_t least = ex->gateway->settings->body_rate_min, now = uv_now(ex->gateway->net.loop);
@@ -160,7 +168,8 @@ int mg_exchange_next_body_piece(struct mg_exchange *ex, struct mg_body_piece *pi
   return most && ex->request_body.body_size > most ? MG_EBODYLARGE : 0;
 }
 
-/* Milliseconds left of the time for an answer's head, which begins when the whole request is here; UINT64_MAX without one. */
+/* Milliseconds left of the time for an answer's head, which begins when the whole request is here; UINT64_MAX
+ * without one. */
 uint64_t mg_exchange_time_left(struct mg_exchange *ex)
 {
   uint64_t most = ex->gateway->settings->request_time_max_ms, now = uv_now(ex->gateway->net.loop);
@@ -223,7 +232,7 @@ int mg_exchange_send_body(struct mg_exchange *ex)
     int result = mg_conn_write(up, bufs, count);
     arm_read_timeout(ex);
     if (result == 1 && !ex->request_done) mg_conn_pause(&ex->client->conn); /* the upstream is slower than the client */
-    if (result < 0 && !ex->up_ended) mg_conn_read(up); /* an answer may be there all the same */
+    if (result < 0 && !ex->up_ended) mg_conn_read(up);                      /* an answer may be there all the same */
   }
   if (waits_for_client(ex)) mg_conn_timeout(up, 0);
   if (!ex->request_done && !up->queued) mg_client_read_on(ex->client);

@@ -8,7 +8,7 @@
 
 static const struct mg_conn_events up_events;
 
-/* --- events of the upstream connection ----------------------------------------------------------------------------------------- */
+/* --- events of the upstream connection ---------------------------------------------------------------------------- */
 
 static void on_up_data(struct mg_conn *conn, char *bytes, size_t len)
 {
@@ -95,7 +95,7 @@ static const struct mg_conn_events up_events = {.data = on_up_data,
                                                 .connected = on_up_connected,
                                                 .closed = mg_upconn_closed};
 
-/* --- choosing and trying ------------------------------------------------------------------------------------------------------ */
+/* --- choosing and trying ------------------------------------------------------------------------------------------ */
 
 static bool is_idempotent(const struct mg_exchange *ex) /* RFC 9110, 9.2.2 */
 {
@@ -104,8 +104,10 @@ static bool is_idempotent(const struct mg_exchange *ex) /* RFC 9110, 9.2.2 */
   case MG_METHOD_HEAD:
   case MG_METHOD_OPTIONS:
   case MG_METHOD_PUT:
-  case MG_METHOD_DELETE: return true;
-  default: return false;
+  case MG_METHOD_DELETE:
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -115,7 +117,8 @@ static bool has_body(const struct mg_exchange *ex)
          (ex->request.framing == MG_FRAMING_LENGTH && ex->request.content_length > 0);
 }
 
-/* Asks the chosen member for a connection. MG_NEXT when there is one, MG_WAIT, or MG_DONE when this member will not do. */
+/* Asks the chosen member for a connection. MG_NEXT when there is one, MG_WAIT, or MG_DONE when this member will not
+ * do. */
 static enum mg_next acquire(struct mg_exchange *ex, bool fresh)
 {
   struct mg_upconn *up = NULL;
@@ -210,7 +213,9 @@ static enum mg_next try_failed(struct mg_exchange *ex)
   mg_count(&ex->gateway->cell->count.upstream_failures, !stale);
   bool may_repeat = !was_sent || (is_idempotent(ex) && !has_body(ex));
   bool again_here = stale && may_repeat && !ex->retried;
-  bool elsewhere = !again_here && (!was_sent || (may_repeat && ex->retries_used < ex->plan->group.retries && mg_target_may_retry(target)));
+  bool elsewhere =
+      !again_here &&
+      (!was_sent || (may_repeat && ex->retries_used < ex->plan->group.retries && mg_target_may_retry(target)));
   if (!again_here && !elsewhere) return mg_exchange_fail(ex, err == MG_ERESET ? MG_EUPCLOSED : err);
   mg_exchange_leave_upstream(ex, false);
   ex->head_written = false;
@@ -234,7 +239,7 @@ static enum mg_next connect_failed(struct mg_exchange *ex)
   return choose(ex);
 }
 
-/* --- the answer's head ---------------------------------------------------------------------------------------------------------- */
+/* --- the answer's head -------------------------------------------------------------------------------------------- */
 
 /* Passes an interim answer on (RFC 9110, 15.2); HTTP/1.0 clients know none. */
 static int relay_interim(struct mg_exchange *ex)
@@ -296,7 +301,8 @@ static enum mg_next head_arrived(struct mg_exchange *ex)
   }
   mg_response_sanitise(response);
   mg_headers_init(&ex->response_trailers, &ex->arena);
-  if (mg_body_start(&ex->response_body, response->framing, response->content_length, &ex->arena, &ex->response_trailers))
+  if (mg_body_start(&ex->response_body, response->framing, response->content_length, &ex->arena,
+                    &ex->response_trailers))
     return mg_exchange_fail(ex, MG_ENOMEM);
   ex->source = MG_FROM_UPSTREAM;
   ex->step = MG_STEP_RESPONSE;
@@ -353,8 +359,11 @@ enum mg_next mg_step_upstream(struct mg_exchange *ex)
   case MG_UP_NONE:
     if (ex->plan->group.count == 0) return mg_exchange_fail(ex, MG_ENOUPSTREAM);
     return ex->up_err ? connect_failed(ex) : choose(ex);
-  case MG_UP_ACQUIRING: return MG_WAIT;
-  case MG_UP_READY: return begin_sending(ex);
-  default: return converse(ex);
+  case MG_UP_ACQUIRING:
+    return MG_WAIT;
+  case MG_UP_READY:
+    return begin_sending(ex);
+  default:
+    return converse(ex);
   }
 }

@@ -1,5 +1,6 @@
 /* gateway.c - one worker's data path: listeners, generations, drain.
- * Owns: the listeners, all client connections, the generations, the slots of exchanges.   May call: client, upstream, script.
+ * Owns: the listeners, all client connections, the generations, the slots of exchanges.   May call: client,
+ * upstream, script.
  * Never: read a file.   Thread: the loop's. */
 #include "gateway.h"
 
@@ -20,14 +21,21 @@
 #include "log.h"
 #include "processors.h"
 
-enum { EXCHANGES_KEPT = 1024, CHUNKS_KEPT = 64, CLIENTS_KEPT = 1024, FIRST_REQUEST_MS = 1000, ACCEPTS_MAX = 64, FLUSH_MS = 50 };
+enum {
+  EXCHANGES_KEPT = 1024,
+  CHUNKS_KEPT = 64,
+  CLIENTS_KEPT = 1024,
+  FIRST_REQUEST_MS = 1000,
+  ACCEPTS_MAX = 64,
+  FLUSH_MS = 50
+};
 
 /* Of libuv's pool; what is left over for fetching is there even while every other thread hashes. */
 enum { POOL_THREADS = 4, FETCHING_MAX = 1 };
 
 static void resume_accepting(struct mg_gateway *gateway);
 
-/* --- the clock ------------------------------------------------------------------------------------------------------------------ */
+/* --- the clock ---------------------------------------------------------------------------------------------------- */
 
 static void update_clock(struct mg_gateway *gateway)
 {
@@ -57,7 +65,7 @@ static void on_clock(struct mg_timer *timer)
   if (gateway->starved && !gateway->draining) resume_accepting(gateway);
 }
 
-/* --- listeners ------------------------------------------------------------------------------------------------------------------ */
+/* --- listeners ---------------------------------------------------------------------------------------------------- */
 
 static void on_acceptable(uv_poll_t *poll, int status, int events);
 
@@ -74,7 +82,8 @@ static void watch_listeners(struct mg_gateway *gateway)
   }
 }
 
-/* At the limit, or without a descriptor to spare, nothing is taken: the rest waits in the backlog, where the client sees no error. */
+/* At the limit, or without a descriptor to spare, nothing is taken: the rest waits in the backlog, where the client
+ * sees no error. */
 static void pause_accepting(struct mg_gateway *gateway, bool starved)
 {
   if (starved) mg_log(MG_LOG_WARN, "no descriptor for another connection; %u are open", gateway->client_count);
@@ -133,7 +142,7 @@ static void start_accepting(struct mg_gateway *gateway)
   watch_listeners(gateway);
 }
 
-/* --- opening -------------------------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t share(uint64_t total, uint64_t workers)
 {
@@ -208,7 +217,7 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
   return 0;
 }
 
-/* --- the journal ------------------------------------------------------------------------------------------------------------------ */
+/* --- the journal -------------------------------------------------------------------------------------------------- */
 
 static void on_flush(struct mg_timer *timer)
 {
@@ -228,7 +237,7 @@ int mg_gateway_prepare(struct mg_gateway *gateway, const struct mg_generation *g
   return 0;
 }
 
-/* --- generations ---------------------------------------------------------------------------------------------------------------- */
+/* --- generations -------------------------------------------------------------------------------------------------- */
 
 static void free_if_unused(struct mg_gateway *gateway, struct mg_generation *generation)
 {
@@ -285,7 +294,7 @@ unsigned mg_gateway_generations(const struct mg_gateway *gateway)
   return count;
 }
 
-/* --- the end -------------------------------------------------------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------------------------------------ */
 
 static void on_listener_closed(uv_handle_t *handle)
 {

@@ -8,15 +8,15 @@
 #include "upstream.h"
 
 enum {
-  MG_SLOTS = 65536,               /* exchanges at once in one worker: 16 bits of a handle */
-  MG_EXCHANGE_BYTES = 8192,       /* one exchange with the first part of its arena */
+  MG_SLOTS = 65536,             /* exchanges at once in one worker: 16 bits of a handle */
+  MG_EXCHANGE_BYTES = 8192,     /* one exchange with the first part of its arena */
   MG_ARENA_CHUNK_BYTES = 40960, /* room for the largest head by default */
-  MG_ARENA_BYTES_MAX = 1 << 20,   /* beyond the first part: heads, edits, answers */
-  MG_HELD_BYTES_MAX = 65536,      /* of a client that sends ahead, or whose upstream is not there yet */
-  MG_INTERIM_MAX = 16,            /* 1xx answers before the final one */
+  MG_ARENA_BYTES_MAX = 1 << 20, /* beyond the first part: heads, edits, answers */
+  MG_HELD_BYTES_MAX = 65536,    /* of a client that sends ahead, or whose upstream is not there yet */
+  MG_INTERIM_MAX = 16,          /* 1xx answers before the final one */
   MG_UPSTREAM_HEAD_BYTES_MAX = 65536,
   MG_UPSTREAM_HEADERS_MAX = 200,
-  MG_LINGER_MS = 2000             /* how long an ended connection is read so that the peer sees the last answer */
+  MG_LINGER_MS = 2000 /* how long an ended connection is read so that the peer sees the last answer */
 };
 
 struct mg_exchange;
@@ -43,8 +43,8 @@ struct mg_gateway {
   uint64_t metered_since;           /* ticks */
   unsigned kills_metered;           /* of those in the call that runs */
   struct mg_upstreams upstreams;
-  struct mg_offload *offload;  /* hashing */
-  struct mg_offload *fetching; /* files that are not in memory: never behind a queue of hashes */
+  struct mg_offload *offload;   /* hashing */
+  struct mg_offload *fetching;  /* files that are not in memory: never behind a queue of hashes */
   struct mg_recorder *recorder; /* NULL while no level was above NONE */
   struct mg_timer flush;        /* of the recorder */
   uint64_t id_base;             /* where id_count began */
@@ -52,7 +52,7 @@ struct mg_gateway {
   struct mg_generation *older; /* still running exchanges */
   struct mg_listener *listeners;
   unsigned listener_count;
-  unsigned open_handles; /* listeners */
+  unsigned open_handles;     /* listeners */
   struct mg_client *clients; /* all connections */
   unsigned client_count;
   unsigned clients_max; /* of this worker */
@@ -81,16 +81,17 @@ struct mg_gateway {
   char date[32];
   size_t date_len;
   uint16_t slot;
-  uint16_t port; /* for X-Forwarded-Port */
+  uint16_t port;               /* for X-Forwarded-Port */
   struct mg_exchange *running; /* whose filters run now */
-  struct mg_buf script_error; /* scratch for messages */
-  bool over_budget; /* a regular expression took too long in the call into Lua that runs */
+  struct mg_buf script_error;  /* scratch for messages */
+  bool over_budget;            /* a regular expression took too long in the call into Lua that runs */
 };
 
 static inline void mg_count(_Atomic uint64_t *counter, int64_t by)
 {
   /* Only the worker writes its counters: no locked instruction is needed. */
-  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + (uint64_t)by, memory_order_relaxed);
+  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + (uint64_t)by,
+                        memory_order_relaxed);
 }
 
 /** gateway.c: one exchange fewer on a generation; frees it when it is old and empty. */

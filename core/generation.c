@@ -19,7 +19,7 @@
 #include "guard.h"
 #include "log.h"
 
-/* --- called by lua/compile.lua while it builds ----------------------------------------------------------------------------------- */
+/* --- called by lua/compile.lua while it builds -------------------------------------------------------------------- */
 
 void mg_routes_release(struct mg_routes *routes)
 {
@@ -55,7 +55,8 @@ int mg_generation_upstream(struct mg_generation *generation, unsigned route, con
   return 0;
 }
 
-int mg_generation_bodies(struct mg_generation *generation, unsigned route, int holds_request, int holds_answer, int reads_answer)
+int mg_generation_bodies(struct mg_generation *generation, unsigned route, int holds_request, int holds_answer,
+                         int reads_answer)
 {
   if (route >= generation->plan_count) return MG_EINTERNAL;
   struct mg_plan *plan = &generation->plans[route];
@@ -99,24 +100,27 @@ int mg_generation_fallback(struct mg_generation *generation, unsigned route, uns
   return 0;
 }
 
-int mg_generation_target(struct mg_generation *generation, unsigned route, const char *key, size_t key_len, const char *authority,
-                         size_t authority_len, const char *path_prefix, size_t path_prefix_len, unsigned weight)
+int mg_generation_target(struct mg_generation *generation, unsigned route, const char *key, size_t key_len,
+                         const char *authority, size_t authority_len, const char *path_prefix, size_t path_prefix_len,
+                         unsigned weight)
 {
   if (route >= generation->plan_count) return MG_EINTERNAL;
   struct mg_group *group = &generation->plans[route].group;
-  return mg_group_add(group, mg_str(key, key_len), mg_str(authority, authority_len), mg_str(path_prefix, path_prefix_len), weight)
+  return mg_group_add(group, mg_str(key, key_len), mg_str(authority, authority_len),
+                      mg_str(path_prefix, path_prefix_len), weight)
              ? 0
              : MG_EINTERNAL;
 }
 
-int mg_generation_predicate(struct mg_generation *generation, int test, const char *name, size_t name_len, const char *value,
-                            size_t value_len)
+int mg_generation_predicate(struct mg_generation *generation, int test, const char *name, size_t name_len,
+                            const char *value, size_t value_len)
 {
   if (!generation->predicates) generation->predicates = mg_predicates_new();
   return mg_predicates_add(generation->predicates, test, mg_str(name, name_len), mg_str(value, value_len));
 }
 
-int mg_generation_meter(struct mg_generation *generation, unsigned route, unsigned position, const char *name, size_t name_len)
+int mg_generation_meter(struct mg_generation *generation, unsigned route, unsigned position, const char *name,
+                        size_t name_len)
 {
   unsigned count = generation->metered_count;
   if (!(count & (count - 1))) /* room for a power of two */
@@ -126,7 +130,7 @@ int mg_generation_meter(struct mg_generation *generation, unsigned route, unsign
   return (int)generation->metered_count++;
 }
 
-/* --- building -------------------------------------------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 /* The function in field name of the table at the top, as a registry reference; 0 for none. */
 static int reference(lua_State *L, const char *name)
@@ -206,11 +210,13 @@ static bool digest_matches(const struct mg_generation *generation, struct mg_str
   mg_routes_digest(generation->routes, digest);
   struct mg_str wanted = mg_bundle_section(bundle, MG_STR("digest"));
   if (mg_str_equal(wanted, mg_str(digest, 64))) return true;
-  mg_buf_printf(error, "the route table differs from the builder's (%s, not %.*s)", digest, (int)wanted.len, wanted.ptr);
+  mg_buf_printf(error, "the route table differs from the builder's (%s, not %.*s)", digest, (int)wanted.len,
+                wanted.ptr);
   return false;
 }
 
-struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number, uint64_t memory_max, struct mg_buf *error)
+struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number, uint64_t memory_max,
+                                          struct mg_buf *error)
 {
   struct mg_generation *generation = mg_calloc(1, sizeof *generation);
   generation->number = number;
@@ -242,7 +248,8 @@ struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number,
   return generation;
 }
 
-struct mg_generation *mg_generation_borrow(lua_State *L, int build, struct mg_str bundle, uint64_t number, struct mg_buf *error)
+struct mg_generation *mg_generation_borrow(lua_State *L, int build, struct mg_str bundle, uint64_t number,
+                                           struct mg_buf *error)
 {
   struct mg_generation *generation = mg_calloc(1, sizeof *generation);
   generation->number = number;

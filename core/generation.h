@@ -1,7 +1,7 @@
 /* generation.h - one loaded configuration: its lua_State, its route table, what each route runs and where it goes.
  *
- * Built on any thread (gateway.h: mg_generation_build), then owned by the loop. Lives until the last exchange that began on it
- * has ended. */
+ * Built on any thread (gateway.h: mg_generation_build), then owned by the loop. Lives until the last exchange that
+ * began on it has ended. */
 #pragma once
 
 #include "predicates.h"
@@ -16,18 +16,18 @@ struct mg_guard;
 struct mg_plan {
   struct mg_str id;       /* the route's; lives as long as the generation */
   struct mg_tally *tally; /* what this worker counts of it; NULL: not counted */
-  struct mg_group group; /* count 0: no upstream */
+  struct mg_group group;  /* count 0: no upstream */
   struct mg_journal_plan journal;
-  int fallback;          /* route index, -1 for none */
+  int fallback; /* route index, -1 for none */
   int request_ref;
   int response_ref;
   int log_ref;
-  int upstream_ref;       /* before each try */
-  int chunk_request_ref;  /* for each piece of the body */
+  int upstream_ref;      /* before each try */
+  int chunk_request_ref; /* for each piece of the body */
   int chunk_response_ref;
-  bool holds_request;     /* filters want the whole body */
+  bool holds_request; /* filters want the whole body */
   bool holds_answer;
-  bool reads_answer;      /* filters look at the answer's body in any way */
+  bool reads_answer; /* filters look at the answer's body in any way */
   /* the same without the global filters, for a route that stands in for another */
   int own_request_ref;
   int own_response_ref;
@@ -49,21 +49,22 @@ struct mg_generation {
   struct mg_plan *plans; /* by route index */
   struct mg_buf ids;     /* of the plans, as lines */
   unsigned plan_count;
-  struct mg_journal_plan unrouted; /* what reaches no route */
+  struct mg_journal_plan unrouted;  /* what reaches no route */
   struct mg_predicates *predicates; /* the OPAQUE ones, by index */
-  int opaque_ref;        /* decides those of them that are functions; 0 for none */
-  int release_ref;       /* lets go of what filters keep of an exchange */
+  int opaque_ref;                   /* decides those of them that are functions; 0 for none */
+  int release_ref;                  /* lets go of what filters keep of an exchange */
   int stop_ref;
   struct mg_metered *metered; /* every filter of every route */
   unsigned metered_count;
-  struct mg_guard *guards; /* limiters and breakers of its filters */
-  unsigned exchanges; /* that run on it */
+  struct mg_guard *guards;    /* limiters and breakers of its filters */
+  unsigned exchanges;         /* that run on it */
   struct mg_generation *next; /* the gateway's older ones */
 };
 
-/** Builds a generation in a state that it does not own: the function at index build gets it as light userdata and returns what
- * compile.load does. For the test kit. NULL with a message in error. */
-struct mg_generation *mg_generation_borrow(lua_State *L, int build, struct mg_str bundle, uint64_t number, struct mg_buf *error);
+/** Builds a generation in a state that it does not own: the function at index build gets it as light userdata and
+ * returns what compile.load does. For the test kit. NULL with a message in error. */
+struct mg_generation *mg_generation_borrow(lua_State *L, int build, struct mg_str bundle, uint64_t number,
+                                           struct mg_buf *error);
 
 /** Puts its calls under watch and turns its JIT compiler on, that of the one before off: from the loop's thread. */
 void mg_generation_start(struct mg_generation *generation, struct mg_watchdog *watchdog);

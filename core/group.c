@@ -7,7 +7,8 @@
 
 enum { WEIGHT_SCALE = 100 };
 
-bool mg_group_add(struct mg_group *group, struct mg_str key, struct mg_str authority, struct mg_str path_prefix, unsigned weight)
+bool mg_group_add(struct mg_group *group, struct mg_str key, struct mg_str authority, struct mg_str path_prefix,
+                  unsigned weight)
 {
   if (group->count == MG_GROUP_TARGETS_MAX) return false;
   group->members = mg_realloc(group->members, (group->count + 1) * sizeof *group->members);
@@ -87,12 +88,14 @@ static int nth_usable(const struct mg_group *group, const bool *usable, unsigned
 }
 
 /* Two random members, the one with fewer requests for its weight. */
-static int by_least_requests(struct mg_group *group, struct mg_upstreams *upstreams, const bool *usable, unsigned usable_count)
+static int by_least_requests(struct mg_group *group, struct mg_upstreams *upstreams, const bool *usable,
+                             unsigned usable_count)
 {
   upstreams->random += 0x9e3779b97f4a7c15u;
   uint64_t random = mix(upstreams->random);
   unsigned first = (unsigned)(random & 0xffffffffu) % usable_count;
-  unsigned second = usable_count > 1 ? (first + 1 + (unsigned)(random >> 32) % (usable_count - 1)) % usable_count : first;
+  unsigned second =
+      usable_count > 1 ? (first + 1 + (unsigned)(random >> 32) % (usable_count - 1)) % usable_count : first;
   int a = nth_usable(group, usable, first), b = nth_usable(group, usable, second);
   int64_t load_a = (int64_t)(mg_target_active(group->members[a].target) + 1) * weight_now(group, &group->members[b]);
   int64_t load_b = (int64_t)(mg_target_active(group->members[b].target) + 1) * weight_now(group, &group->members[a]);
@@ -133,10 +136,10 @@ int mg_group_choose(struct mg_group *group, struct mg_upstreams *upstreams, uint
     }
   }
   if (usable_count == 0) return -1;
-  int choice = usable_count == 1                          ? nth_usable(group, usable, 0)
-               : group->strategy == MG_LEAST_REQUESTS     ? by_least_requests(group, upstreams, usable, usable_count)
-               : group->strategy == MG_CONSISTENT_HASH    ? by_hash(group, hash, usable)
-                                                          : by_round_robin(group, usable);
+  int choice = usable_count == 1                       ? nth_usable(group, usable, 0)
+               : group->strategy == MG_LEAST_REQUESTS  ? by_least_requests(group, upstreams, usable, usable_count)
+               : group->strategy == MG_CONSISTENT_HASH ? by_hash(group, hash, usable)
+                                                       : by_round_robin(group, usable);
   tried->bits[choice / 64] |= 1ull << (choice % 64);
   return choice;
 }

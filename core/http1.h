@@ -82,8 +82,8 @@ int mg_request_head_parse(struct mg_request_head *head, const char *bytes, size_
 int mg_response_head_parse(struct mg_response_head *head, const char *bytes, size_t len, int method_id,
                            const struct mg_head_limits *limits);
 
-/** Copies what a parsed head points to (len bytes at bytes, as parsed) into the arena of its headers and lets it point there: the
- * bytes may go afterwards. 0 or MG_ENOMEM. */
+/** Copies what a parsed head points to (len bytes at bytes, as parsed) into the arena of its headers and lets it
+ * point there: the bytes may go afterwards. 0 or MG_ENOMEM. */
 int mg_request_head_keep(struct mg_request_head *head, const char *bytes, size_t len);
 int mg_response_head_keep(struct mg_response_head *head, const char *bytes, size_t len);
 

@@ -1,7 +1,7 @@
 /* inflow.h - bytes that have come on a stream and are not used up yet.
  *
- * While a read callback runs they lie in the loop's scratch buffer; what is left at its end is kept in a buffer of its own, which
- * goes as soon as it is empty, so that an idle connection holds none. Thread: the loop's. */
+ * While a read callback runs they lie in the loop's scratch buffer; what is left at its end is kept in a buffer of
+ * its own, which goes as soon as it is empty, so that an idle connection holds none. Thread: the loop's. */
 #pragma once
 
 #include <stdbool.h>

@@ -49,7 +49,8 @@ void mg_log(enum mg_log_level level, const char *format, ...)
   clock_gettime(CLOCK_REALTIME, &now);
   gmtime_r(&now.tv_sec, &utc);
   size_t len = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &utc);
-  len += (size_t)snprintf(line + len, sizeof line - len, ".%03ldZ %s %s: ", now.tv_nsec / 1000000, names[level], setup.who);
+  len += (size_t)snprintf(line + len, sizeof line - len, ".%03ldZ %s %s: ", now.tv_nsec / 1000000, names[level],
+                          setup.who);
   char *end = escape(line + len, line + sizeof line - 2, message);
   *end++ = '\n';
   ssize_t written = write(STDERR_FILENO, line, (size_t)(end - line));

@@ -1,7 +1,7 @@
 /* master.c - start and stop order, signals, requests from the control socket.
  * Owns: everything of the master process.
- * May call: cli, processors, listen, shm, settings, build, control, management, resolve, health, inventory, watch, workers,
- * reload, status, libuv.
+ * May call: cli, processors, listen, shm, settings, build, control, management, resolve, health, inventory, watch,
+ * workers, reload, status, libuv.
  * Never: hold a lua_State, serve a request, read a configuration file.
  * Thread: the loop thread. */
 #include "master.h"
@@ -426,8 +426,7 @@ static void on_first_built(void *context, struct mg_build_result *result)
     return;
   }
   /* from here on the listeners have an owner in any case */
-  if (open_control(master, &error) != 0 || open_management(master, &error) != 0 ||
-      open_shared(master, &error) != 0) {
+  if (open_control(master, &error) != 0 || open_management(master, &error) != 0 || open_shared(master, &error) != 0) {
     for (unsigned i = 0; i < master->settings.workers; i++) close(listeners[i]);
     fail(master, &error);
     return;

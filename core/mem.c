@@ -1,5 +1,6 @@
 /* mem.c - buffers, pools and arenas of mem.h.
- * Owns: nothing of its own.   May call: libc.   Never: fail silently; allocation failures outside arenas end the process.
+ * Owns: nothing of its own.   May call: libc.   Never: fail silently; allocation failures outside arenas end the
+ * process.
  * Thread: any, one per object. */
 #include "mem.h"
 

@@ -21,7 +21,7 @@ struct mg_predicates {
   unsigned count;
 };
 
-/* --- the list -------------------------------------------------------------------------------------------------------------------- */
+/* --- the list ----------------------------------------------------------------------------------------------------- */
 
 struct mg_predicates *mg_predicates_new(void)
 {
@@ -63,7 +63,7 @@ int mg_predicates_add(struct mg_predicates *predicates, int test, struct mg_str 
   return 0;
 }
 
-/* --- deciding -------------------------------------------------------------------------------------------------------------------- */
+/* --- deciding ----------------------------------------------------------------------------------------------------- */
 
 static int passes(const struct mg_value_check *check, struct mg_str value)
 {
@@ -118,21 +118,32 @@ int mg_cookie_passes(const struct mg_headers *headers, struct mg_str name, const
   return result;
 }
 
-int mg_predicates_decide(const struct mg_predicates *predicates, unsigned index, const struct mg_predicate_subject *subject)
+int mg_predicates_decide(const struct mg_predicates *predicates, unsigned index,
+                         const struct mg_predicate_subject *subject)
 {
   if (!predicates || index >= predicates->count) return MG_EAGAIN_LATER;
   const struct predicate *item = &predicates->items[index];
   const struct mg_value_check any = {0}, equal = {.text = &item->value}, match = {.regex = item->regex};
   switch (item->test) {
-  case MG_TEST_PATH_MATCHES: return mg_regex_test(item->regex, subject->path.ptr, subject->path.len, 0);
-  case MG_TEST_HEADER_MATCHES: return mg_header_passes(subject->headers, item->name, &match);
-  case MG_TEST_HAS_QUERY: return mg_query_passes(subject->query, item->name, &any, subject->arena);
-  case MG_TEST_QUERY: return mg_query_passes(subject->query, item->name, &equal, subject->arena);
-  case MG_TEST_QUERY_MATCHES: return mg_query_passes(subject->query, item->name, &match, subject->arena);
-  case MG_TEST_HAS_COOKIE: return mg_cookie_passes(subject->headers, item->name, &any);
-  case MG_TEST_COOKIE: return mg_cookie_passes(subject->headers, item->name, &equal);
-  case MG_TEST_COOKIE_MATCHES: return mg_cookie_passes(subject->headers, item->name, &match);
-  case MG_TEST_CLIENT_IN: return subject->client->text_len && mg_network_has(&item->network, subject->client);
-  default: return MG_EAGAIN_LATER;
+  case MG_TEST_PATH_MATCHES:
+    return mg_regex_test(item->regex, subject->path.ptr, subject->path.len, 0);
+  case MG_TEST_HEADER_MATCHES:
+    return mg_header_passes(subject->headers, item->name, &match);
+  case MG_TEST_HAS_QUERY:
+    return mg_query_passes(subject->query, item->name, &any, subject->arena);
+  case MG_TEST_QUERY:
+    return mg_query_passes(subject->query, item->name, &equal, subject->arena);
+  case MG_TEST_QUERY_MATCHES:
+    return mg_query_passes(subject->query, item->name, &match, subject->arena);
+  case MG_TEST_HAS_COOKIE:
+    return mg_cookie_passes(subject->headers, item->name, &any);
+  case MG_TEST_COOKIE:
+    return mg_cookie_passes(subject->headers, item->name, &equal);
+  case MG_TEST_COOKIE_MATCHES:
+    return mg_cookie_passes(subject->headers, item->name, &match);
+  case MG_TEST_CLIENT_IN:
+    return subject->client->text_len && mg_network_has(&item->network, subject->client);
+  default:
+    return MG_EAGAIN_LATER;
   }
 }

@@ -1,5 +1,5 @@
-/* predicates.h - conditions of routes that the literal table of routes.h cannot hold: regular expressions, parameters, cookies,
- * networks. A generation has one list of them, built once; routes name them by index as OPAQUE.
+/* predicates.h - conditions of routes that the literal table of routes.h cannot hold: regular expressions,
+ * parameters, cookies, networks. A generation has one list of them, built once; routes name them by index as OPAQUE.
  * Also what filters ask of the same things: whether every value of a name passes.
  * Thread: built on one, read by one. */
 #pragma once
@@ -42,14 +42,17 @@ struct mg_predicates;
 struct mg_predicates *mg_predicates_new(void);
 void mg_predicates_free(struct mg_predicates **predicates);
 
-/** Adds the next one; copies name (of a header, parameter or cookie) and value (a text, pattern, address or network). 0, or
- * MG_EINTERNAL for what cannot be compiled. */
+/** Adds the next one; copies name (of a header, parameter or cookie) and value (a text, pattern, address or
+ * network). 0, or MG_EINTERNAL for what cannot be compiled. */
 int mg_predicates_add(struct mg_predicates *predicates, int test, struct mg_str name, struct mg_str value);
 
 /** 1 if predicate index holds, 0 if not, MG_EREGEX, MG_ENOMEM; MG_EAGAIN_LATER if it is a function. */
-int mg_predicates_decide(const struct mg_predicates *predicates, unsigned index, const struct mg_predicate_subject *subject);
+int mg_predicates_decide(const struct mg_predicates *predicates, unsigned index,
+                         const struct mg_predicate_subject *subject);
 
-/** 1 if the name is there and every one of its values passes; 0 if not; MG_EREGEX, MG_ENOMEM. Names of headers have no case. */
+/** 1 if the name is there and every one of its values passes; 0 if not; MG_EREGEX, MG_ENOMEM. Names of headers have
+ * no case. */
 int mg_header_passes(const struct mg_headers *headers, struct mg_str name, const struct mg_value_check *check);
-int mg_query_passes(struct mg_str query, struct mg_str name, const struct mg_value_check *check, struct mg_arena *arena);
+int mg_query_passes(struct mg_str query, struct mg_str name, const struct mg_value_check *check,
+                    struct mg_arena *arena);
 int mg_cookie_passes(const struct mg_headers *headers, struct mg_str name, const struct mg_value_check *check);

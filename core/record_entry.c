@@ -1,5 +1,5 @@
 /* record_entry.c - an exchange's entries, field by field as FORMAT.md has them.
- * Owns: nothing of its own.   May call: record_text, the stage.   Never: decide whether something is recorded.  
+ * Owns: nothing of its own.   May call: record_text, the stage.   Never: decide whether something is recorded.
  * Thread: the loop's. */
 #include "record_private.h"
 

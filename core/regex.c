@@ -128,8 +128,8 @@ int mg_regex_group_number(const struct mg_regex *regex, const char *name, size_t
   return number < 0 ? -1 : number;
 }
 
-int mg_regex_replace(struct mg_regex *regex, const char *text, size_t len, const char *replacement, size_t replacement_len,
-                     const char **out, size_t *out_len)
+int mg_regex_replace(struct mg_regex *regex, const char *text, size_t len, const char *replacement,
+                     size_t replacement_len, const char **out, size_t *out_len)
 {
   const uint32_t options = PCRE2_SUBSTITUTE_GLOBAL | PCRE2_SUBSTITUTE_UNSET_EMPTY | PCRE2_SUBSTITUTE_OVERFLOW_LENGTH;
   PCRE2_SIZE room = len + replacement_len + 64;

@@ -1,7 +1,8 @@
 /* reload.c - the steps of a generation change.
  * Owns: the bundle in force and the one on its way, the running builder, waiting askers, a timer.
  * May call: mem, log, build, bundle, resolve, states, workers, libuv.
- * Never: change what runs before every worker has built what follows.   Thread: the loop thread.   Ends: mg_reload_close(). */
+ * Never: change what runs before every worker has built what follows.   Thread: the loop thread.   Ends:
+ * mg_reload_close(). */
 #include "reload.h"
 
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* script.c - lua_States and calls into them.
- * Owns: the state and its coroutines.   May call: Lua C API.   Never: know an exchange, touch libuv.   Thread: one at a time. */
+ * Owns: the state and its coroutines.   May call: Lua C API.   Never: know an exchange, touch libuv.   Thread: one
+ * at a time. */
 #include "script.h"
 
 #include <lauxlib.h>
@@ -13,7 +14,8 @@
 #include "embedded.h"
 #include "log.h"
 
-/* Pushes the text of a file: from $MOONGATE_LUA_PATH/name where that is set, else the embedded one. Nil if there is none. */
+/* Pushes the text of a file: from $MOONGATE_LUA_PATH/name where that is set, else the embedded one. Nil if there is
+ * none. */
 static int push_source(lua_State *L, const char *name)
 {
   const char *folder = getenv("MOONGATE_LUA_PATH");
@@ -162,7 +164,7 @@ out:
   return result;
 }
 
-/* --- coroutines ------------------------------------------------------------------------------------------------------------- */
+/* --- coroutines --------------------------------------------------------------------------------------------------- */
 
 static struct mg_coroutine take_coroutine(struct mg_script *script)
 {
@@ -193,7 +195,8 @@ static void append_failure(lua_State *L, struct mg_buf *error)
   lua_Debug frame;
   for (int level = 0; level < 8 && lua_getstack(L, level, &frame); level++) {
     lua_getinfo(L, "Sl", &frame);
-    if (frame.currentline > 0 && frame.source[0] == '@') mg_buf_printf(error, " < %s:%d", frame.short_src, frame.currentline);
+    if (frame.currentline > 0 && frame.source[0] == '@')
+      mg_buf_printf(error, " < %s:%d", frame.short_src, frame.currentline);
   }
 }
 
@@ -226,7 +229,8 @@ static int run(struct mg_script *script, struct mg_coroutine coroutine, int argu
   return MG_ESCRIPT;
 }
 
-int mg_script_call(struct mg_script *script, int ref, double argument, struct mg_coroutine *waiting, struct mg_buf *error)
+int mg_script_call(struct mg_script *script, int ref, double argument, struct mg_coroutine *waiting,
+                   struct mg_buf *error)
 {
   struct mg_coroutine coroutine = take_coroutine(script);
   lua_rawgeti(coroutine.L, LUA_REGISTRYINDEX, ref);

@@ -91,8 +91,8 @@ void mg_target_publish(struct mg_target_cell *cell, const struct sockaddr_storag
 /** Copies a target's addresses consistently; returns how many. Any process. */
 unsigned mg_target_addresses(const struct mg_target_cell *cell, struct sockaddr_storage out[MG_TARGET_ADDRESSES_MAX]);
 
-/** Makes room for the tallies of a route, one per worker slot below workers, when its id is new. Master only. False when
- * there is no room any more: such a route is served and not counted. */
+/** Makes room for the tallies of a route, one per worker slot below workers, when its id is new. Master only. False
+ * when there is no room any more: such a route is served and not counted. */
 bool mg_shm_add_route(struct mg_shm *shm, struct mg_str id, unsigned workers);
 /** A route's tally of one worker slot below the workers it was added for; NULL where there is none. */
 struct mg_tally *mg_shm_tally(const struct mg_shm *shm, struct mg_str id, unsigned slot);

@@ -1,5 +1,6 @@
 /* status.c - a gateway's state put into words.
- * Owns: nothing.   May call: mem, json, err, shm, condition, reload and workers (their facts).   Never: change anything.
+ * Owns: nothing.   May call: mem, json, err, shm, condition, reload and workers (their facts).   Never: change
+ * anything.
  * Thread: the loop thread. */
 #include "status.h"
 

@@ -1,4 +1,5 @@
-/* status.h - what `moongate status` and /status.json show. Pure but for reading shared memory. Thread: the loop thread. */
+/* status.h - what `moongate status` and /status.json show. Pure but for reading shared memory. Thread: the loop
+ * thread. */
 #pragma once
 
 #include <time.h>

@@ -53,7 +53,8 @@ static void on_tick(uv_timer_t *clock)
   struct mg_wheel *wheel = clock->data;
   uint64_t now_ms = uv_now(clock->loop);
   uint64_t now_tick = now_ms / MG_TICK_MS;
-  if (now_tick - wheel->tick > MG_WHEEL_SLOTS) wheel->tick = now_tick - MG_WHEEL_SLOTS; /* after a long stop: every slot once */
+  if (now_tick - wheel->tick > MG_WHEEL_SLOTS)
+    wheel->tick = now_tick - MG_WHEEL_SLOTS; /* after a long stop: every slot once */
   while (wheel->tick < now_tick) {
     wheel->tick++;
     run_slot(wheel, now_ms);

@@ -1,7 +1,7 @@
 /* timer.h - coarse timers for many objects: one wheel per loop, one uv_timer behind it.
  *
- * A timer is moved to a later moment by a store; it is looked at again when its old slot comes up. So a connection that is
- * busy costs no list work. Timers fire at their deadline or up to MG_TICK_MS later.
+ * A timer is moved to a later moment by a store; it is looked at again when its old slot comes up. So a connection
+ * that is busy costs no list work. Timers fire at their deadline or up to MG_TICK_MS later.
  * Thread: the loop's. */
 #pragma once
 

@@ -1,5 +1,6 @@
 /* upstream.c - targets and their pooled connections.
- * Owns: targets, idle and connecting connections.   May call: conn, shm.   Never: parse HTTP, touch Lua, know an exchange.
+ * Owns: targets, idle and connecting connections.   May call: conn, shm.   Never: parse HTTP, touch Lua, know an
+ * exchange.
  * Thread: the loop's. */
 #include "upstream.h"
 
@@ -8,10 +9,10 @@
 #include "log.h"
 
 enum {
-  RETRY_WINDOW_MS = 5000,    /* repetitions are counted over the last two of these */
-  RETRY_SHARE = 5,           /* one in so many requests may be a repetition */
-  RETRY_FREE = 10,           /* so many are always allowed */
-  CAREFUL_AFTER_MS = 1000,   /* idle for longer: look at the socket before a request goes out that cannot be repeated */
+  RETRY_WINDOW_MS = 5000,  /* repetitions are counted over the last two of these */
+  RETRY_SHARE = 5,         /* one in so many requests may be a repetition */
+  RETRY_FREE = 10,         /* so many are always allowed */
+  CAREFUL_AFTER_MS = 1000, /* idle for longer: look at the socket before a request goes out that cannot be repeated */
   CONNECT_POOL_SPARE_MS = 1000 /* taken off a promised keep-alive timeout */
 };
 
@@ -32,7 +33,7 @@ struct mg_target {
   unsigned failures; /* in a row */
   uint64_t failing_since_ms;
   uint64_t rests_until_ms;
-  uint64_t window_ms; /* start of the current retry window */
+  uint64_t window_ms;               /* start of the current retry window */
   unsigned requests[2], retries[2]; /* this window and the one before */
   uint8_t address_next;
 };
@@ -43,7 +44,8 @@ static const struct mg_conn_events connecting_events;
 static void count(_Atomic uint64_t *counter, int64_t by)
 {
   /* Only this thread writes it: no locked instruction is needed. */
-  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + (uint64_t)by, memory_order_relaxed);
+  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + (uint64_t)by,
+                        memory_order_relaxed);
 }
 
 static struct mg_target *find_target(struct mg_upstreams *upstreams, struct mg_str key, uint64_t connect_ms)
@@ -69,12 +71,14 @@ struct mg_target *mg_target_find(struct mg_upstreams *upstreams, struct mg_str k
 {
   struct mg_target *target = find_target(upstreams, key, group->connect_ms);
   target->health = group->health;
-  target->connections_max = group->connections_max ? share(group->connections_max, upstreams->workers) : upstreams->connections_max;
-  target->queue_max = group->queue_max >= 0 ? share((unsigned)group->queue_max, upstreams->workers) : upstreams->queue_max;
+  target->connections_max =
+      group->connections_max ? share(group->connections_max, upstreams->workers) : upstreams->connections_max;
+  target->queue_max =
+      group->queue_max >= 0 ? share((unsigned)group->queue_max, upstreams->workers) : upstreams->queue_max;
   return target;
 }
 
-/* --- connections ------------------------------------------------------------------------------------------------------------ */
+/* --- connections -------------------------------------------------------------------------------------------------- */
 
 static void idle_remove(struct mg_upconn *up)
 {
@@ -158,7 +162,8 @@ static void finish_acquire(struct mg_upconn *up, int err)
 }
 
 /* Tries the addresses of the target one after the other, starting behind the one used last. */
-static struct mg_upconn *start_connect(struct mg_target *target, struct mg_acquire *acquire, uint8_t address, uint8_t left)
+static struct mg_upconn *start_connect(struct mg_target *target, struct mg_acquire *acquire, uint8_t address,
+                                       uint8_t left)
 {
   struct mg_upstreams *upstreams = target->upstreams;
   struct sockaddr_storage addresses[MG_TARGET_ADDRESSES_MAX];
@@ -230,7 +235,7 @@ static const struct mg_conn_events connecting_events = {.data = on_connecting_da
                                                         .connected = on_connecting_connected,
                                                         .closed = mg_upconn_closed};
 
-/* --- acquiring and releasing ------------------------------------------------------------------------------------------------ */
+/* --- acquiring and releasing -------------------------------------------------------------------------------------- */
 
 static struct mg_upconn *take_idle(struct mg_target *target, bool careful)
 {
@@ -289,7 +294,8 @@ static void dequeue(struct mg_acquire *acquire)
   target->waiting--;
 }
 
-int mg_target_acquire(struct mg_target *target, struct mg_acquire *acquire, bool fresh, bool careful, struct mg_upconn **up)
+int mg_target_acquire(struct mg_target *target, struct mg_acquire *acquire, bool fresh, bool careful,
+                      struct mg_upconn **up)
 {
   acquire->target = NULL;
   acquire->connecting = NULL;
@@ -415,7 +421,7 @@ unsigned mg_target_active(const struct mg_target *target)
   return target->active;
 }
 
-/* --- all of them ------------------------------------------------------------------------------------------------------------ */
+/* --- all of them -------------------------------------------------------------------------------------------------- */
 
 void mg_upstreams_open(struct mg_upstreams *upstreams, struct mg_net *net, const struct mg_shm *shm,
                        struct mg_worker_cell *cell)
@@ -452,7 +458,8 @@ bool mg_target_is_down(const struct mg_target *target)
 
 bool mg_target_rests(const struct mg_target *target, uint64_t now_ms)
 {
-  return target->health.failures_max && target->failures >= target->health.failures_max && now_ms < target->rests_until_ms;
+  return target->health.failures_max && target->failures >= target->health.failures_max &&
+         now_ms < target->rests_until_ms;
 }
 
 uint64_t mg_target_up_since_ms(const struct mg_target *target)

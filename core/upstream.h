@@ -1,7 +1,7 @@
 /* upstream.h - groups of targets, which target comes next, and the pooled connections to each.
  *
- * Targets belong to the gateway, found by address and connect timeout, and outlive generations: a reload keeps pools and
- * what is known of a target's health. Groups belong to a generation. Thread: the loop's. */
+ * Targets belong to the gateway, found by address and connect timeout, and outlive generations: a reload keeps pools
+ * and what is known of a target's health. Groups belong to a generation. Thread: the loop's. */
 #pragma once
 
 #include <stdbool.h>
@@ -30,8 +30,8 @@ struct mg_acquire {
 struct mg_upconn {
   struct mg_conn conn;
   struct mg_target *target;
-  struct mg_acquire *acquire;         /* while connecting */
-  struct mg_upconn *next, *previous;  /* the target's idle list */
+  struct mg_acquire *acquire;        /* while connecting */
+  struct mg_upconn *next, *previous; /* the target's idle list */
   void *user;
   uint64_t sent_round; /* net round in which the last head went out: bytes read in the same round were unasked */
   uint64_t idle_since_ms;
@@ -43,7 +43,7 @@ struct mg_upconn {
 
 /** All targets of a gateway. */
 struct mg_upstreams {
-  struct mg_net *net;      /* borrowed */
+  struct mg_net *net;       /* borrowed */
   const struct mg_shm *shm; /* borrowed */
   struct mg_target *targets;
   struct mg_worker_cell *cell;
@@ -96,22 +96,25 @@ struct mg_tried {
 };
 
 /** Adds a member; copies all text. False past MG_GROUP_TARGETS_MAX. */
-bool mg_group_add(struct mg_group *group, struct mg_str key, struct mg_str authority, struct mg_str path_prefix, unsigned weight);
+bool mg_group_add(struct mg_group *group, struct mg_str key, struct mg_str authority, struct mg_str path_prefix,
+                  unsigned weight);
 /** Finds or makes the targets of a group's members. */
 void mg_group_attach(struct mg_group *group, struct mg_upstreams *upstreams);
 void mg_group_free(struct mg_group *group);
 
-/** The member to try next, or -1 when none is left. hash is what CONSISTENT_HASH goes by. Marks the choice in tried. Members that
- * are down, or failed lately, are passed over while another is there; a failing member is still better than none, one that the active
- * health check calls down is not. */
+/** The member to try next, or -1 when none is left. hash is what CONSISTENT_HASH goes by. Marks the choice in tried.
+ * Members that are down, or failed lately, are passed over while another is there; a failing member is still better
+ * than none, one that the active health check calls down is not. */
 int mg_group_choose(struct mg_group *group, struct mg_upstreams *upstreams, uint64_t hash, struct mg_tried *tried);
 
 /** True when every member is down by the active health check. */
 bool mg_group_down(const struct mg_group *group);
 
-/** Gets a connection to target: a pooled one at once (*up set, 0), or later through acquire->ready (returns 1), or an error:
- * MG_EQUEUEFULL, MG_ECONNREFUSED. With fresh, pooled ones are left alone. careful checks a pooled one that was idle for long. */
-int mg_target_acquire(struct mg_target *target, struct mg_acquire *acquire, bool fresh, bool careful, struct mg_upconn **up);
+/** Gets a connection to target: a pooled one at once (*up set, 0), or later through acquire->ready (returns 1), or
+ * an error: MG_EQUEUEFULL, MG_ECONNREFUSED. With fresh, pooled ones are left alone. careful checks a pooled one
+ * that was idle for long. */
+int mg_target_acquire(struct mg_target *target, struct mg_acquire *acquire, bool fresh, bool careful,
+                      struct mg_upconn **up);
 /** Gives up waiting or connecting. */
 void mg_acquire_cancel(struct mg_acquire *acquire);
 
@@ -120,8 +123,8 @@ void mg_upconn_release(struct mg_upconn *up, bool reusable);
 /** Cuts it, so that the upstream sees a request broken off rather than ended. */
 void mg_upconn_abort(struct mg_upconn *up);
 
-/** True for bytes (or an end) that were there before the request could have been answered: they came out of the poll in which its
- * head was written to a pooled connection. */
+/** True for bytes (or an end) that were there before the request could have been answered: they came out of the poll
+ * in which its head was written to a pooled connection. */
 bool mg_upconn_unasked(const struct mg_upconn *up);
 
 /** What a holder's events must name as `closed`. */

@@ -102,9 +102,8 @@ static struct pending *find_pending(struct worker *worker, uint64_t number)
 static void build_on_thread(uv_work_t *work)
 {
   struct pending *pending = work->data;
-  pending->generation =
-      mg_generation_build(mg_str(pending->bundle.ptr, pending->bundle.len), pending->number,
-                          pending->worker->settings.script_memory_max, &pending->error);
+  pending->generation = mg_generation_build(mg_str(pending->bundle.ptr, pending->bundle.len), pending->number,
+                                            pending->worker->settings.script_memory_max, &pending->error);
 }
 
 static void take_over(struct worker *worker, struct pending *pending)
@@ -179,14 +178,16 @@ static void build(struct worker *worker, uint64_t number, struct mg_str bundle)
   remove_pending(pending);
 }
 
-/* Scripts have filled their state with what they still hold: new exchanges get a fresh one, the old one goes with its last. */
+/* Scripts have filled their state with what they still hold: new exchanges get a fresh one, the old one goes with
+ * its last. */
 static void on_worn(void *context)
 {
   struct worker *worker = context;
   uint64_t number = atomic_load(&worker->cell->generation);
   if (worker->draining || worker->pending || uv_now(&worker->loop) < worker->refresh_ms_from) return;
   worker->refresh_ms_from = uv_now(&worker->loop) + REFRESH_MS_MIN;
-  mg_log(MG_LOG_WARN, "scripts of generation %llu hold more than three quarters of scripts.max_memory: making a fresh state",
+  mg_log(MG_LOG_WARN,
+         "scripts of generation %llu hold more than three quarters of scripts.max_memory: making a fresh state",
          (unsigned long long)number);
   build(worker, number, mg_str(worker->serving.ptr, worker->serving.len));
   if (worker->pending) worker->pending->refresh = true;
@@ -221,9 +222,8 @@ static void apply_settings(struct worker *worker, struct mg_str text)
     text = mg_str(text.ptr + len, text.len - len);
   }
   int listener = MG_WORKER_LISTENER_FD;
-  int result =
-      mg_gateway_open(&worker->gateway, &worker->loop, &worker->settings, &worker->shm, worker->slot, &listener, 1,
-                                MG_WORKER_OUTPUT_FD);
+  int result = mg_gateway_open(&worker->gateway, &worker->loop, &worker->settings, &worker->shm, worker->slot,
+                               &listener, 1, MG_WORKER_OUTPUT_FD);
   if (result == 0) {
     mg_gateway_on_worn(worker->gateway, on_worn, worker);
     return;

@@ -2,16 +2,16 @@
 /* moongate_ffi.h - everything in C that Lua may see. Compiled by core/api.c and read, byte for byte, by ffi.cdef in
  * lua/ffi.lua: no preprocessor lines but the first, constants are enums.
  *
- * Handles (struct mg_request *, mg_response *, mg_exchange *) are numbers dressed as pointers and are never dereferenced:
- * bits 0-15 hold the slot of the exchange, the bits above its generation. Every call checks both.
- * Results below zero are errors of the caller, see MG_LUA_*; where text is returned, *len is that error when it is below zero, and
- * NULL with 0 means that there is none. Text is borrowed as long as the exchange lives. */
+ * Handles (struct mg_request *, mg_response *, mg_exchange *) are numbers dressed as pointers and are never
+ * dereferenced: bits 0-15 hold the slot of the exchange, the bits above its generation. Every call checks both.
+ * Results below zero are errors of the caller, see MG_LUA_*; where text is returned, *len is that error when it is
+ * below zero, and NULL with 0 means that there is none. Text is borrowed as long as the exchange lives. */
 
 enum {
   MG_ABI = 1,
 
   MG_LUA_OK = 0,
-  MG_LUA_BODY = -12, /* a body that no filter of the route has declared to hold */
+  MG_LUA_BODY = -12,    /* a body that no filter of the route has declared to hold */
   MG_LUA_GONE = -1,     /* the exchange has ended; the handle was kept too long */
   MG_LUA_PHASE = -2,    /* not in this phase */
   MG_LUA_NAME = -3,     /* not a header name */
@@ -19,10 +19,11 @@ enum {
   MG_LUA_NOMEM = -5,    /* the exchange may not use more memory */
   MG_LUA_ANSWERED = -6, /* respond was called before */
   MG_LUA_STATUS = -7,   /* not a status from 200 to 599 */
-  MG_LUA_FRAMING = -8,  /* a header that the gateway alone may set (Content-Length, Transfer-Encoding, Connection, ...) */
-  MG_LUA_TARGET = -9,   /* not a path, query or host that can be sent */
-  MG_LUA_REGEX = -10,   /* a regular expression took too long */
-  MG_LUA_BUSY = -11     /* too much else is on the threads */
+  MG_LUA_FRAMING =
+      -8,             /* a header that the gateway alone may set (Content-Length, Transfer-Encoding, Connection, ...) */
+  MG_LUA_TARGET = -9, /* not a path, query or host that can be sent */
+  MG_LUA_REGEX = -10, /* a regular expression took too long */
+  MG_LUA_BUSY = -11   /* too much else is on the threads */
 };
 
 struct mg_request;
@@ -33,10 +34,13 @@ struct mg_exchange;
 const char *mg_request_header(struct mg_request *request, const char *name, size_t name_len, int *len);
 const char *mg_request_header_at(struct mg_request *request, const char *name, size_t name_len, unsigned nth, int *len);
 const char *mg_request_upstream_header(struct mg_request *request, const char *name, size_t name_len, int *len);
-int mg_request_header_is(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len);
+int mg_request_header_is(struct mg_request *request, const char *name, size_t name_len, const char *value,
+                         size_t value_len);
 int mg_request_has(struct mg_request *request, const char *name, size_t name_len);
-int mg_request_set_header(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len);
-int mg_request_add_header(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len);
+int mg_request_set_header(struct mg_request *request, const char *name, size_t name_len, const char *value,
+                          size_t value_len);
+int mg_request_add_header(struct mg_request *request, const char *name, size_t name_len, const char *value,
+                          size_t value_len);
 int mg_request_remove_header(struct mg_request *request, const char *name, size_t name_len);
 int mg_request_set_id_header(struct mg_request *request, const char *name, size_t name_len);
 const char *mg_request_method(struct mg_request *request, int *len);
@@ -51,12 +55,14 @@ const char *mg_request_host(struct mg_request *request, int *len);
 const char *mg_request_client_ip(struct mg_request *request, int *len);
 const char *mg_request_id(struct mg_request *request, int *len);
 int mg_request_respond(struct mg_request *request, int status, const char *body, size_t body_len);
-int mg_request_respond_header(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len);
+int mg_request_respond_header(struct mg_request *request, const char *name, size_t name_len, const char *value,
+                              size_t value_len);
 const char *mg_request_body(struct mg_request *request, int *len);
 int mg_request_set_body(struct mg_request *request, const char *bytes, size_t len);
 const char *mg_response_body(struct mg_response *response, int *len);
 int mg_response_set_body(struct mg_response *response, const char *bytes, size_t len);
-int mg_call_prepare(unsigned route, const char *method, size_t method_len, const char *path, size_t path_len, double timeout_ms);
+int mg_call_prepare(unsigned route, const char *method, size_t method_len, const char *path, size_t path_len,
+                    double timeout_ms);
 int mg_call_header(const char *name, size_t name_len, const char *value, size_t value_len);
 int mg_call_body(const char *bytes, size_t len);
 int mg_call_status(void);
@@ -69,8 +75,10 @@ int mg_piece_give(struct mg_exchange *exchange, const char *bytes, size_t len);
 int mg_request_try(struct mg_request *request);
 int mg_request_answered(struct mg_request *request);
 const char *mg_request_upstream_path(struct mg_request *request, int *len);
-int mg_request_edit_query(struct mg_request *request, int op, const char *name, size_t name_len, const char *value, size_t value_len);
-int mg_request_set_cookie(struct mg_request *request, const char *name, size_t name_len, const char *value, size_t value_len);
+int mg_request_edit_query(struct mg_request *request, int op, const char *name, size_t name_len, const char *value,
+                          size_t value_len);
+int mg_request_set_cookie(struct mg_request *request, const char *name, size_t name_len, const char *value,
+                          size_t value_len);
 int mg_request_remove_cookie(struct mg_request *request, const char *name, size_t name_len);
 int mg_request_limit_body(struct mg_request *request, double bytes_max);
 const char *mg_request_target(struct mg_request *request, unsigned nth, int *len);
@@ -79,7 +87,8 @@ int mg_exchange_keep_locals(struct mg_exchange *exchange, int more);
 
 enum { MG_QUERY_OP_SET, MG_QUERY_OP_ADD, MG_QUERY_OP_REMOVE };
 
-/* regular expressions, see core/regex.h; the *_matches and has_* answer 1 if the name is there and all its values pass */
+/* regular expressions, see core/regex.h; the *_matches and has_* answer 1 if the name is there and all its values
+ * pass */
 struct mg_regex;
 struct mg_regex *mg_regex_new(const char *pattern, size_t len, int whole, char *error, size_t error_size);
 void mg_regex_release(struct mg_regex *regex);
@@ -88,8 +97,8 @@ int mg_regex_group_start(const struct mg_regex *regex, unsigned group);
 int mg_regex_group_end(const struct mg_regex *regex, unsigned group);
 int mg_regex_group_count(const struct mg_regex *regex);
 int mg_regex_group_number(const struct mg_regex *regex, const char *name, size_t len);
-int mg_regex_replace(struct mg_regex *regex, const char *text, size_t len, const char *replacement, size_t replacement_len,
-                     const char **out, size_t *out_len);
+int mg_regex_replace(struct mg_regex *regex, const char *text, size_t len, const char *replacement,
+                     size_t replacement_len, const char **out, size_t *out_len);
 int mg_request_header_matches(struct mg_request *request, const char *name, size_t name_len, struct mg_regex *regex);
 int mg_request_query_matches(struct mg_request *request, const char *name, size_t name_len, struct mg_regex *regex);
 int mg_request_cookie_matches(struct mg_request *request, const char *name, size_t name_len, struct mg_regex *regex);
@@ -100,11 +109,15 @@ void mg_request_mark(struct mg_request *request);
 
 /* response side; reads and edits work on the answer as it stands */
 const char *mg_response_header(struct mg_response *response, const char *name, size_t name_len, int *len);
-const char *mg_response_header_at(struct mg_response *response, const char *name, size_t name_len, unsigned nth, int *len);
-int mg_response_header_is(struct mg_response *response, const char *name, size_t name_len, const char *value, size_t value_len);
+const char *mg_response_header_at(struct mg_response *response, const char *name, size_t name_len, unsigned nth,
+                                  int *len);
+int mg_response_header_is(struct mg_response *response, const char *name, size_t name_len, const char *value,
+                          size_t value_len);
 int mg_response_has(struct mg_response *response, const char *name, size_t name_len);
-int mg_response_set_header(struct mg_response *response, const char *name, size_t name_len, const char *value, size_t value_len);
-int mg_response_add_header(struct mg_response *response, const char *name, size_t name_len, const char *value, size_t value_len);
+int mg_response_set_header(struct mg_response *response, const char *name, size_t name_len, const char *value,
+                           size_t value_len);
+int mg_response_add_header(struct mg_response *response, const char *name, size_t name_len, const char *value,
+                           size_t value_len);
 int mg_response_remove_header(struct mg_response *response, const char *name, size_t name_len);
 int mg_response_set_id_header(struct mg_response *response, const char *name, size_t name_len);
 int mg_response_copy_request_header(struct mg_response *response, const char *name, size_t name_len);
@@ -117,7 +130,8 @@ const char *mg_exchange_id(struct mg_exchange *exchange, int *len);
 const char *mg_exchange_route(struct mg_exchange *exchange, int *len);
 const char *mg_exchange_error(struct mg_exchange *exchange, int *len);
 double mg_exchange_number(struct mg_exchange *exchange, int which);
-int mg_exchange_set_attribute(struct mg_exchange *exchange, const char *name, size_t name_len, const char *value, size_t value_len);
+int mg_exchange_set_attribute(struct mg_exchange *exchange, const char *name, size_t name_len, const char *value,
+                              size_t value_len);
 const char *mg_exchange_attribute_name(struct mg_exchange *exchange, unsigned nth, int *len);
 const char *mg_exchange_attribute(struct mg_exchange *exchange, const char *name, size_t name_len, int *len);
 void mg_script_log(int level, const char *text, size_t len);
@@ -135,14 +149,16 @@ enum {
   MG_NUMBER_TRIES
 };
 
-/* work on another thread: the call prepares it, then the filter yields "job" and asks for the result, 1 or 0, or MG_LUA_BUSY. */
+/* work on another thread: the call prepares it, then the filter yields "job" and asks for the result, 1 or 0, or
+ * MG_LUA_BUSY. */
 const char *mg_request_basic_credentials(struct mg_request *request, int *len); /* user:password of one Basic header */
 int mg_request_check_password(struct mg_request *request, const char *password, size_t password_len, const char *hash,
                               size_t hash_len);
 int mg_request_job_result(struct mg_request *request);
 
-/* files: open_file says what is there (below zero: MG_LUA_*) and keeps a regular file open for this exchange; send_file answers with a
- * part of it. base and path end with NUL. Names of a directory come one per line, those of directories with a slash. */
+/* files: open_file says what is there (below zero: MG_LUA_*) and keeps a regular file open for this exchange;
+ * send_file answers with a part of it. base and path end with NUL. Names of a directory come one per line, those of
+ * directories with a slash. */
 enum { MG_FOUND_FILE, MG_FOUND_DIRECTORY, MG_FOUND_NONE, MG_FOUND_REFUSED, MG_FOUND_GONE, MG_FOUND_BUSY };
 
 int mg_directory_exists(const char *path);
@@ -159,7 +175,8 @@ struct mg_limiter;
 struct mg_breaker;
 enum { MG_KEY_CLIENT, MG_KEY_HEADER, MG_KEY_COOKIE, MG_KEY_QUERY, MG_KEY_ATTRIBUTE };
 
-double mg_request_take_token(struct mg_request *request, struct mg_limiter *limiter, int source, const char *name, size_t name_len);
+double mg_request_take_token(struct mg_request *request, struct mg_limiter *limiter, int source, const char *name,
+                             size_t name_len);
 int mg_response_show_tokens(struct mg_response *response, struct mg_limiter *limiter);
 int mg_request_enter(struct mg_request *request, struct mg_breaker *breaker);
 int mg_exchange_report(struct mg_exchange *exchange, struct mg_breaker *breaker);
@@ -167,8 +184,8 @@ int mg_exchange_report(struct mg_exchange *exchange, struct mg_breaker *breaker)
 /* Lua patterns within a budget (core/pattern.h): 1 found, 0 not, below zero why there is no answer */
 enum { MG_PATTERN_NUMBERS = 67 };
 int mg_pattern_plain(const char *pattern, size_t len);
-int mg_pattern_match(const char *subject, size_t len, const char *pattern, size_t pattern_len, size_t from, int anchored,
-                     int32_t *found);
+int mg_pattern_match(const char *subject, size_t len, const char *pattern, size_t pattern_len, size_t from,
+                     int anchored, int32_t *found);
 
 /* building a generation; never called while requests run */
 struct mg_routes;
@@ -202,15 +219,16 @@ enum {
 
 struct mg_routes *mg_routes_new(void);
 void mg_routes_begin(struct mg_routes *routes, const char *id, size_t id_len);
-void mg_routes_literal(struct mg_routes *routes, int kind, const char *name, size_t name_len, const char *value, size_t value_len);
+void mg_routes_literal(struct mg_routes *routes, int kind, const char *name, size_t name_len, const char *value,
+                       size_t value_len);
 void mg_routes_combine(struct mg_routes *routes, int combine, unsigned count);
 void mg_routes_end(struct mg_routes *routes);
 int mg_routes_seal(struct mg_routes *routes);
 void mg_routes_release(struct mg_routes *routes);
 void mg_routes_digest(const struct mg_routes *routes, char out[65]);
 
-/* a request that nobody sent, for `moongate explain` (core/api_sample.c). Results below zero are outcomes of core/err.h, in
- * words by mg_fault_text, but where MG_LUA_* is said. */
+/* a request that nobody sent, for `moongate explain` (core/api_sample.c). Results below zero are outcomes of
+ * core/err.h, in words by mg_fault_text, but where MG_LUA_* is said. */
 struct mg_sample;
 struct mg_sample_limits {
   uint32_t line_bytes_max;
@@ -224,14 +242,15 @@ enum { MG_SAMPLE_UNDECIDED = 2 }; /* a function has to be asked */
 
 struct mg_sample *mg_sample_new(const char *head, size_t len); /* copies */
 void mg_sample_free(struct mg_sample *sample);
-int mg_sample_peer(struct mg_sample *sample, const char *address, size_t len);   /* MG_LUA_VALUE: not an address */
-int mg_sample_trust(struct mg_sample *sample, const char *network, size_t len);  /* MG_LUA_VALUE: not a network */
+int mg_sample_peer(struct mg_sample *sample, const char *address, size_t len);  /* MG_LUA_VALUE: not an address */
+int mg_sample_trust(struct mg_sample *sample, const char *network, size_t len); /* MG_LUA_VALUE: not a network */
 int mg_sample_predicate(struct mg_sample *sample, int test, const char *name, size_t name_len, const char *value,
-                        size_t value_len); /* as mg_generation_predicate */
+                        size_t value_len);                                           /* as mg_generation_predicate */
 int mg_sample_read(struct mg_sample *sample, const struct mg_sample_limits *limits); /* once, before what follows */
 const char *mg_sample_text(const struct mg_sample *sample, int which, int *len);
 int mg_sample_find(struct mg_sample *sample, const struct mg_routes *routes); /* as mg_routes_find */
-int mg_sample_test(struct mg_sample *sample, const struct mg_routes *routes, unsigned index); /* 1, 0, MG_SAMPLE_UNDECIDED */
+int mg_sample_test(struct mg_sample *sample, const struct mg_routes *routes,
+                   unsigned index); /* 1, 0, MG_SAMPLE_UNDECIDED */
 const char *mg_fault_text(int err, int *status, const char **word);
 
 struct mg_limiter_options {
@@ -249,7 +268,8 @@ struct mg_breaker_options {
 };
 
 void mg_digest(const char *bytes, size_t len, char out[65]); /* SHA-256, hexadecimal */
-double mg_limiter_size(const struct mg_limiter_options *options); /* in shared memory; 0: nobody can count so fast or so far */
+double
+mg_limiter_size(const struct mg_limiter_options *options); /* in shared memory; 0: nobody can count so fast or so far */
 double mg_breaker_size(void);
 /* The one of that name (64 digits), or NULL when the master has made none. */
 struct mg_limiter *mg_generation_limiter(struct mg_generation *generation, const char *name,
@@ -263,9 +283,9 @@ struct mg_upstream_options {
   double connect_ms;
   double read_ms;
   int retries;
-  int failures;        /* passive health: so many in a row ... */
-  double failures_ms;  /* ... within this time ... */
-  double down_for_ms;  /* ... and the target rests this long */
+  int failures;       /* passive health: so many in a row ... */
+  double failures_ms; /* ... within this time ... */
+  double down_for_ms; /* ... and the target rests this long */
   double slow_start_ms;
   int connections_max; /* per target, of the whole gateway; 0: as server.yaml says */
   int queue_max;       /* as above; -1: as server.yaml says */
@@ -277,13 +297,16 @@ enum { MG_HASH_CLIENT, MG_HASH_HEADER, MG_HASH_COOKIE, MG_HASH_QUERY };
 void mg_generation_routes(struct mg_generation *generation, struct mg_routes *routes);
 int mg_generation_upstream(struct mg_generation *generation, unsigned route, const struct mg_upstream_options *options,
                            const char *hash_name, size_t hash_name_len);
-int mg_generation_predicate(struct mg_generation *generation, int test, const char *name, size_t name_len, const char *value,
-                            size_t value_len);
-int mg_generation_bodies(struct mg_generation *generation, unsigned route, int holds_request, int holds_answer, int reads_answer);
+int mg_generation_predicate(struct mg_generation *generation, int test, const char *name, size_t name_len,
+                            const char *value, size_t value_len);
+int mg_generation_bodies(struct mg_generation *generation, unsigned route, int holds_request, int holds_answer,
+                         int reads_answer);
 int mg_generation_fallback(struct mg_generation *generation, unsigned route, unsigned fallback);
-int mg_generation_meter(struct mg_generation *generation, unsigned route, unsigned position, const char *name, size_t name_len);
+int mg_generation_meter(struct mg_generation *generation, unsigned route, unsigned position, const char *name,
+                        size_t name_len);
 int mg_generation_journal(struct mg_generation *generation, int route, int request, int response, const char *filters,
                           size_t filters_len); /* route -1: what reaches none; levels from 0 NONE to 3 FULL */
 int mg_generation_journal_status(struct mg_generation *generation, int route, int side, int first, int last, int level);
 int mg_generation_target(struct mg_generation *generation, unsigned route, const char *key, size_t key_len,
-                         const char *authority, size_t authority_len, const char *path_prefix, size_t path_prefix_len, unsigned weight);
+                         const char *authority, size_t authority_len, const char *path_prefix, size_t path_prefix_len,
+                         unsigned weight);

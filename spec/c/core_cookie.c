@@ -43,9 +43,10 @@ TEST(cookies_are_read)
 {
   static const struct {
     const char *lines, *name, *value; /* value NULL: not there */
-  } rows[] = {{"a=1; b=2", "a", "1"},     {"a=1; b=2", "b", "2"},      {"a=1|b=2", "b", "2"},    {"a=1;b=2 ; c=\"3\"", "c", "\"3\""},
-              {"a=1; a=2", "a", "1"},     {"a; b=2", "a", NULL},       {"", "a", NULL},          {"aa=1", "a", NULL},
-              {"A=1", "a", NULL},         {" ;; a=b=c", "a", "b=c"},   {"a=", "a", ""},          {"ab=1; a=2", "a", "2"}};
+  } rows[] = {
+      {"a=1; b=2", "a", "1"}, {"a=1; b=2", "b", "2"},    {"a=1|b=2", "b", "2"}, {"a=1;b=2 ; c=\"3\"", "c", "\"3\""},
+      {"a=1; a=2", "a", "1"}, {"a; b=2", "a", NULL},     {"", "a", NULL},       {"aa=1", "a", NULL},
+      {"A=1", "a", NULL},     {" ;; a=b=c", "a", "b=c"}, {"a=", "a", ""},       {"ab=1; a=2", "a", "2"}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct mg_headers list = lines_of(rows[i].lines);
     struct mg_str value;

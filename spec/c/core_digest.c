@@ -17,8 +17,13 @@ TEST(sha256_of_known_texts)
 
 TEST(base64_of_rfc_4648)
 {
-  static const char *const pairs[][2] = {{"", ""},         {"f", "Zg=="},         {"fo", "Zm8="},        {"foo", "Zm9v"},
-                                         {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}};
+  static const char *const pairs[][2] = {{"", ""},
+                                         {"f", "Zg=="},
+                                         {"fo", "Zm8="},
+                                         {"foo", "Zm9v"},
+                                         {"foob", "Zm9vYg=="},
+                                         {"fooba", "Zm9vYmE="},
+                                         {"foobar", "Zm9vYmFy"}};
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
     char text[MG_BASE64_SIZE(6)], back[6];
     size_t len;

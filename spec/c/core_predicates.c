@@ -14,7 +14,8 @@ static struct mg_str text(const char *literal)
 }
 
 /* A request with two Cookie lines and two lines of X-Tag. */
-static struct mg_predicate_subject subject_of(struct mg_headers *headers, struct mg_address *client, const char *address)
+static struct mg_predicate_subject subject_of(struct mg_headers *headers, struct mg_address *client,
+                                              const char *address)
 {
   mg_pool_init(&pool, 4096, 0);
   mg_arena_init(&arena, first, sizeof first, &pool, 0);

@@ -78,7 +78,8 @@ TEST(parameters_are_changed)
               {"a=0", MG_QUERY_REMOVE, "a", "", ""},
               {"&&b=1&&", MG_QUERY_REMOVE, "a", "", "b=1"}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-    CHECK_STR(mg_query_edit(text(rows[i].query), rows[i].op, text(rows[i].name), text(rows[i].value), fresh(&arena)), rows[i].result);
+    CHECK_STR(mg_query_edit(text(rows[i].query), rows[i].op, text(rows[i].name), text(rows[i].value), fresh(&arena)),
+              rows[i].result);
 }
 
 TEST(a_full_arena_is_said)

@@ -31,11 +31,27 @@ TEST(whole_texts)
   static const struct {
     const char *pattern, *text;
     int matches;
-  } rows[] = {{"a|ab", "ab", 1},      {"a|ab", "abc", 0},      {"/v\\d+/.*", "/v12/x", 1}, {"/v\\d+/.*", "/x/v12/x", 0},
-              {"", "", 1},            {"", "a", 0},            {"(?i)abc", "aBC", 1},      {"abc", "aBC", 0},
-              {"^abc$", "abc", 1},    {"^abc$", "abc\n", 0},   {".*", "a\nb", 0},          {"(?s).*", "a\nb", 1},
-              {"\xc3\xa9+", "\xc3\xa9\xc3\xa9", 1}, {".", "\xc3\xa9", 1}, {"[^a]", "\xff", 0}, {"a.b", "a\xff" "b", 0},
-              {"\\w", "\xc3\xa9", 0}, {"(?<=a{1})b", "b", 0}};
+  } rows[] = {{"a|ab", "ab", 1},
+              {"a|ab", "abc", 0},
+              {"/v\\d+/.*", "/v12/x", 1},
+              {"/v\\d+/.*", "/x/v12/x", 0},
+              {"", "", 1},
+              {"", "a", 0},
+              {"(?i)abc", "aBC", 1},
+              {"abc", "aBC", 0},
+              {"^abc$", "abc", 1},
+              {"^abc$", "abc\n", 0},
+              {".*", "a\nb", 0},
+              {"(?s).*", "a\nb", 1},
+              {"\xc3\xa9+", "\xc3\xa9\xc3\xa9", 1},
+              {".", "\xc3\xa9", 1},
+              {"[^a]", "\xff", 0},
+              {"a.b",
+               "a\xff"
+               "b",
+               0},
+              {"\\w", "\xc3\xa9", 0},
+              {"(?<=a{1})b", "b", 0}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct mg_regex *regex = regex_of(rows[i].pattern, true);
     int got = test(regex, rows[i].text, strlen(rows[i].text), 0);
@@ -87,8 +103,8 @@ TEST(replacements)
     struct mg_regex *regex = regex_of(rows[i].pattern, false);
     const char *out = NULL;
     size_t len = 0;
-    int count = mg_regex_replace(regex, rows[i].text, strlen(rows[i].text), rows[i].replacement, strlen(rows[i].replacement),
-                                 &out, &len);
+    int count = mg_regex_replace(regex, rows[i].text, strlen(rows[i].text), rows[i].replacement,
+                                 strlen(rows[i].replacement), &out, &len);
     CHECK_INT(count, rows[i].count);
     if (rows[i].result) CHECK_STR(mg_str(out, len), rows[i].result);
     mg_regex_release(regex);

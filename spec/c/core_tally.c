@@ -62,6 +62,7 @@ TEST(what_finds_no_room_is_counted_as_status_0)
 }
 
 RUN_TESTS({"buckets follow each other and hold their ends", buckets_follow_each_other_and_hold_their_ends},
-          {"every power of two from 256 us is the end of a bucket", every_power_of_two_from_256_us_is_the_end_of_a_bucket},
+          {"every power of two from 256 us is the end of a bucket",
+           every_power_of_two_from_256_us_is_the_end_of_a_bucket},
           {"statuses are told apart", statuses_are_told_apart},
           {"what finds no room is counted as status 0", what_finds_no_room_is_counted_as_status_0})

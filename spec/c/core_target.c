@@ -218,5 +218,4 @@ TEST(authorities)
 
 RUN_TESTS({"paths that are kept", paths_that_are_kept}, {"paths that are refused", paths_that_are_refused},
           {"encoded slashes can be refused", encoded_slashes_can_be_refused}, {"queries", queries},
-          {"a full arena is said", a_full_arena_is_said}, {"encoding", encoding},
-          {"authorities", authorities})
+          {"a full arena is said", a_full_arena_is_said}, {"encoding", encoding}, {"authorities", authorities})

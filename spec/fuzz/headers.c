@@ -1,6 +1,7 @@
-/* headers.c - edits of a header list, as filters make them, and the heads written from it: no order of edits makes a head
- * that its reader takes for anything but one message. The input is a program: a byte that says what to do, then a name
- * and a value, each up to a newline; what may not be in a header is refused before it gets there, as it is for filters. */
+/* headers.c - edits of a header list, as filters make them, and the heads written from it: no order of edits makes a
+ * head that its reader takes for anything but one message. The input is a program: a byte that says what to do, then
+ * a name and a value, each up to a newline; what may not be in a header is refused before it gets there, as it is
+ * for filters. */
 #include "forward.h"
 #include "fuzz.h"
 

@@ -1,4 +1,5 @@
-/* request_head.c - request heads: what is accepted is accepted once, and what goes upstream is read there as it was here. */
+/* request_head.c - request heads: what is accepted is accepted once, and what goes upstream is read there as it was
+ * here. */
 #include "forward.h"
 #include "fuzz.h"
 #include "target.h"
