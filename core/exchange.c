@@ -148,6 +148,7 @@ enum mg_next mg_exchange_fail(struct mg_exchange *ex, int err)
   mg_headers_init(&ex->response.headers, &ex->arena);
   ex->response.status = (uint16_t)status;
   ex->response.reason = MG_STR("");
+  ex->arena.taken_max = MG_ARENA_BYTES_MAX + 2 * MG_ARENA_CHUNK_BYTES; /* whoever filled it up is told so */
   char *body = mg_arena_alloc(&ex->arena, 256);
   if (!body) return mg_exchange_break(ex, err);
   int len = snprintf(body, 256, "%s (%s)\n", mg_err_sentence(err), mg_err_word(err));

@@ -64,6 +64,27 @@ return f
     assert.falsy(gateway:log():find("fresh state", 1, true))
   end)
 
+  it("does not hold what filters pile up for one exchange: that is bounded too, and answered for", function()
+    local gateway = gateway_with [[
+local f = { api = 1 }
+function f.request(req)
+  local path = req:path()
+  for i = 1, path == "/edits" and 1e5 or 0 do req:add_header("x-" .. i, "y") end
+  for i = 1, path == "/attributes" and 1e5 or 0 do req:set_attribute("a" .. i, "v") end
+end
+function f.response(res)
+  for i = 1, res:request():path() == "/lines" and 1e5 or 0 do res:add_header("x-" .. i, "y") end
+end
+return f
+]]
+    local client = gateway:connect()
+    for _, path in ipairs { "/edits", "/attributes", "/lines" } do
+      local response = client:get(path)
+      assert(response and response.status == 500, path .. "\n" .. gateway:log():sub(-2000))
+      assert.equal(200, client:get("/").status)
+    end
+  end)
+
   it("replaces the state of scripts that keep what they take", function()
     local gateway = gateway_with [[
 local f = { api = 1 }
