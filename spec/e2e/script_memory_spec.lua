@@ -122,7 +122,7 @@ return f
 ]])
     local run = gateway:control("reload")
     assert.equal(1, run.code)
-    assert.truthy(run.err:find("more than scripts.max_memory", 1, true), run.err)
+    assert.truthy(run.err:find("more than .-scripts%.max_memory"), run.err)
     assert.equal(200, gateway:get("/").status)
   end)
 end)
