@@ -67,19 +67,41 @@ static bool is_framing(enum mg_header_id id)
   }
 }
 
-int mg_api_check_line(struct mg_str name, struct mg_str value)
+/* Filters use the same few names again and again: what has been found out of one is remembered, by its bytes. */
+static struct mg_name_memo *look_up(struct mg_gateway *gateway, struct mg_str name)
 {
-  if (!mg_header_name_ok(name)) return MG_LUA_NAME;
+  unsigned hash = (unsigned)name.len * 31 + (unsigned char)name.ptr[0] * 7 + (unsigned char)name.ptr[name.len - 1];
+  struct mg_name_memo *memo = &gateway->names[hash % MG_NAME_MEMOS];
+  if (memo->len == name.len && memcmp(memo->bytes, name.ptr, name.len) == 0) return memo;
+  if (!mg_header_name_ok(name)) return NULL;
+  memcpy(memo->bytes, name.ptr, name.len);
+  memo->len = (uint8_t)name.len;
+  memo->id = (uint8_t)mg_header_id(name.ptr, name.len);
+  return memo;
+}
+
+int mg_api_check_line(struct mg_str name, struct mg_str value, enum mg_header_id *id)
+{
+  struct mg_gateway *gateway = bound;
+  if (gateway && name.len && name.len <= sizeof gateway->names[0].bytes) {
+    const struct mg_name_memo *memo = look_up(gateway, name);
+    if (!memo) return MG_LUA_NAME;
+    *id = memo->id;
+  } else {
+    if (!mg_header_name_ok(name)) return MG_LUA_NAME;
+    *id = mg_header_id(name.ptr, name.len);
+  }
   if (!mg_header_value_ok(value)) return MG_LUA_VALUE;
-  return is_framing(mg_header_id(name.ptr, name.len)) ? MG_LUA_FRAMING : MG_LUA_OK;
+  return is_framing(*id) ? MG_LUA_FRAMING : MG_LUA_OK;
 }
 
 int mg_api_edit_list(struct mg_headers *list, enum mg_edit_op op, struct mg_str name, struct mg_str value)
 {
-  int err = mg_api_check_line(name, value);
+  enum mg_header_id id;
+  int err = mg_api_check_line(name, value, &id);
   if (err) return err;
-  if (op == MG_EDIT_REMOVE) return mg_headers_remove(list, name), MG_LUA_OK;
-  err = op == MG_EDIT_SET ? mg_headers_set(list, name, value) : mg_headers_add(list, name, value);
+  if (op == MG_EDIT_REMOVE) return mg_headers_remove_as(list, name, id), MG_LUA_OK;
+  err = op == MG_EDIT_SET ? mg_headers_set_as(list, name, value, id) : mg_headers_add_as(list, name, value, id);
   return err ? MG_LUA_NOMEM : MG_LUA_OK;
 }
 

@@ -6,7 +6,9 @@
 
 int mg_filter_next(const void *handle, unsigned index)
 {
-  struct mg_exchange *ex = find(handle);
+  const struct mg_gateway *gateway = mg_api_gateway();
+  struct mg_exchange *ex = gateway ? gateway->running : NULL; /* it is the one that runs: no handle to check */
+  (void)handle;
   if (!ex || index >= ex->generation->metered_count) return 1;
   bool ends = ex->answered && ex->phase == MG_PHASE_REQUEST; /* the other phases also run for answers of filters */
   mg_exchange_meter(ex, ends ? NULL : &ex->generation->metered[index]);

@@ -48,8 +48,8 @@ const char *mg_api_give_line(const struct mg_headers *list, const char *name, si
 /** 1 if the first line of that name has exactly that value. */
 int mg_api_line_is(const struct mg_headers *list, const char *name, size_t name_len, const char *value,
                    size_t value_len);
-/** 0, or why a filter may not write that line (MG_LUA_*). */
-int mg_api_check_line(struct mg_str name, struct mg_str value);
+/** 0 and the name's id, or why a filter may not write that line (MG_LUA_*). */
+int mg_api_check_line(struct mg_str name, struct mg_str value, enum mg_header_id *id);
 /** Notes a change to the request that goes upstream; copies. 0 or MG_LUA_NOMEM. */
 int mg_api_add_edit(struct mg_exchange *ex, enum mg_edit_op op, struct mg_str name, struct mg_str value);
 /** Changes a list of header lines for a filter; 0 or MG_LUA_*. */

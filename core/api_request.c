@@ -48,7 +48,7 @@ int mg_api_add_edit(struct mg_exchange *ex, enum mg_edit_op op, struct mg_str na
   memcpy(text + name.len, value.ptr, value.len);
   *edit =
       (struct mg_edit){.name = mg_str(text, name.len), .value = mg_str(text + name.len, value.len), .op = (uint8_t)op};
-  *ex->last_edit = edit;
+  *ex->last_edit = ex->newest_edit = edit;
   ex->last_edit = &edit->next;
   return MG_LUA_OK;
 }
@@ -68,10 +68,13 @@ static int edit_request(struct mg_request *request, enum mg_edit_op op, struct m
   struct mg_exchange *ex = find(request);
   if (!ex) return MG_LUA_GONE;
   if (!mg_api_may_edit(ex)) return MG_LUA_PHASE;
-  int err = mg_api_check_line(name, value);
+  enum mg_header_id id;
+  int err = mg_api_check_line(name, value, &id);
   if (err) return err;
-  if (mg_header_id(name.ptr, name.len) == MG_H_HOST) return op == MG_EDIT_SET ? set_host(ex, value) : MG_LUA_FRAMING;
-  return mg_api_add_edit(ex, op, name, value);
+  if (id == MG_H_HOST) return op == MG_EDIT_SET ? set_host(ex, value) : MG_LUA_FRAMING;
+  err = mg_api_add_edit(ex, op, name, value);
+  if (!err) ex->newest_edit->id = (uint8_t)id;
+  return err;
 }
 
 int mg_request_set_header(struct mg_request *request, const char *name, size_t name_len, const char *value,

@@ -12,13 +12,16 @@ void mg_exchange_meter(struct mg_exchange *ex, const struct mg_metered *next)
 {
   struct mg_gateway *gateway = ex->gateway;
   const struct mg_metered *before = gateway->metered;
-  uint64_t now = mg_meter_ticks(gateway->meters);
+  unsigned weight = next ? mg_meter_weight(next->meter, ex->id_count) : 0;
+  uint64_t now = weight || gateway->metered_weight ? mg_meter_ticks(gateway->meters) : 0;
   if (before) {
     mg_meter_add(&before->meter->calls, 1);
-    mg_meter_add(&before->meter->busy, now - gateway->metered_since);
+    if (gateway->metered_weight)
+      mg_meter_add(&before->meter->busy, (now - gateway->metered_since) * gateway->metered_weight);
   }
   gateway->metered = next;
   gateway->metered_since = now;
+  gateway->metered_weight = weight;
   atomic_store_explicit(&gateway->cell->running_filter, next ? next->position : 0, memory_order_relaxed);
 }
 
@@ -35,7 +38,8 @@ static void meter_waiting(struct mg_exchange *ex)
   struct mg_gateway *gateway = ex->gateway;
   ex->metered = gateway->metered;
   if (!gateway->metered) return;
-  mg_meter_add(&gateway->metered->meter->busy, mg_meter_ticks(gateway->meters) - gateway->metered_since);
+  uint64_t gone = gateway->metered_weight ? mg_meter_ticks(gateway->meters) - gateway->metered_since : 0;
+  mg_meter_add(&gateway->metered->meter->busy, gone * gateway->metered_weight);
   gateway->metered = NULL;
 }
 

@@ -22,11 +22,11 @@ int mg_exchange_edited_headers(struct mg_exchange *ex, struct mg_headers *out)
   for (const struct mg_edit *edit = ex->first_edit; edit; edit = edit->next) {
     int err = 0;
     if (edit->op == MG_EDIT_SET)
-      err = mg_headers_set(out, edit->name, edit->value);
+      err = mg_headers_set_as(out, edit->name, edit->value, edit->id);
     else if (edit->op == MG_EDIT_ADD)
-      err = mg_headers_add(out, edit->name, edit->value);
+      err = mg_headers_add_as(out, edit->name, edit->value, edit->id);
     else if (edit->op == MG_EDIT_REMOVE)
-      mg_headers_remove(out, edit->name);
+      mg_headers_remove_as(out, edit->name, edit->id);
     else
       err = mg_cookie_set(out, edit->name, edit->op == MG_EDIT_SET_COOKIE ? &edit->value : NULL);
     if (err) return err;

@@ -23,6 +23,7 @@ static void let_go(struct mg_exchange *ex)
   mg_gateway_release(ex->gateway, ex->generation);
   ex->generation = NULL;
   ex->plan = NULL;
+  mg_timer_off(&ex->limit); /* the time for an exchange is not for tunnels */
   mg_conn_timeout(&ex->up->conn, 0);
 }
 

@@ -32,6 +32,15 @@ struct mg_listener {
   bool watched;
 };
 
+/** A header name that filters have used: valid, and its id is known. */
+struct mg_name_memo {
+  char bytes[30];
+  uint8_t len; /* 0: nothing here yet */
+  uint8_t id;
+};
+
+enum { MG_NAME_MEMOS = 64 };
+
 struct mg_gateway {
   struct mg_net net;
   const struct mg_settings *settings; /* borrowed */
@@ -41,6 +50,7 @@ struct mg_gateway {
   struct mg_meters *meters;
   const struct mg_metered *metered; /* the filter that runs; NULL for none */
   uint64_t metered_since;           /* ticks */
+  unsigned metered_weight;          /* calls that the one being timed stands for; 0: it is not timed */
   unsigned kills_metered;           /* of those in the call that runs */
   struct mg_upstreams upstreams;
   struct mg_offload *offload;   /* hashing */
@@ -81,7 +91,8 @@ struct mg_gateway {
   char date[32];
   size_t date_len;
   uint16_t slot;
-  uint16_t port;               /* for X-Forwarded-Port */
+  uint16_t port; /* for X-Forwarded-Port */
+  struct mg_name_memo names[MG_NAME_MEMOS];
   struct mg_exchange *running; /* whose filters run now */
   struct mg_buf script_error;  /* scratch for messages */
   bool over_budget;            /* a regular expression took too long in the call into Lua that runs */

@@ -63,6 +63,23 @@ static enum mg_header_id id_of_folded(const char *name, size_t len)
   return MG_H_OTHER;
 }
 
+/* Of all the names that begin with X-, few have the right letter and length. */
+static bool may_be_claim(const char *name, size_t len)
+{
+  switch (name[2] | 0x20) {
+  case 'c':
+    return len == 11 || len == 19;
+  case 'f':
+    return len >= 12;
+  case 'o':
+    return len == 14;
+  case 'r':
+    return len == 9 || len == 13;
+  default:
+    return false;
+  }
+}
+
 static enum mg_header_id id_of_short(const char *name, size_t len)
 {
   switch (len) {
@@ -117,7 +134,8 @@ enum mg_header_id mg_header_id(const char *name, size_t len)
   if (id != MG_H_OTHER) return id;
   /* Every family that id_of_folded knows starts with x, t or c, and has a separator at one of these places. */
   char first = (char)(name[0] | 0x20);
-  if (first == 'x' && (name[1] == '-' || name[1] == '_')) return id_of_folded(name, len);
+  if (first == 'x' && (name[1] == '-' || name[1] == '_'))
+    return may_be_claim(name, len) ? id_of_folded(name, len) : MG_H_OTHER;
   if (first == 't' && (len == 14 || len == 17)) return id_of_folded(name, len);
   if (first == 'c' && len == 14) return id_of_folded(name, len);
   return MG_H_OTHER;
@@ -178,9 +196,10 @@ void mg_headers_move(struct mg_headers *list, const char *from, size_t len, cons
   }
 }
 
-const struct mg_header *mg_headers_next(const struct mg_headers *list, struct mg_str name, unsigned *from)
+/* mg_headers_next for a name whose id is known: it is looked up once for an edit, not for each line. */
+static struct mg_header *next_line(const struct mg_headers *list, struct mg_str name, enum mg_header_id id,
+                                   unsigned *from)
 {
-  enum mg_header_id id = mg_header_id(name.ptr, name.len);
   if (list->present & 1u << id)
     for (unsigned i = *from; i < list->count; i++)
       if (is_named(&list->items[i], name, id)) {
@@ -189,6 +208,11 @@ const struct mg_header *mg_headers_next(const struct mg_headers *list, struct mg
       }
   *from = list->count;
   return NULL;
+}
+
+const struct mg_header *mg_headers_next(const struct mg_headers *list, struct mg_str name, unsigned *from)
+{
+  return next_line(list, name, mg_header_id(name.ptr, name.len), from);
 }
 
 const struct mg_header *mg_headers_get(const struct mg_headers *list, enum mg_header_id id)
@@ -200,7 +224,8 @@ const struct mg_header *mg_headers_get(const struct mg_headers *list, enum mg_he
 }
 
 /* Fills line with a copy laid out as it goes out, so that a writer can take it in one piece with its neighbours. */
-static int copy_line(struct mg_headers *list, struct mg_header *line, struct mg_str name, struct mg_str value)
+static int copy_line(struct mg_headers *list, struct mg_header *line, struct mg_str name, struct mg_str value,
+                     enum mg_header_id id)
 {
   if (name.len > UINT16_MAX || value.len > UINT32_MAX) return MG_ENOMEM;
   char *copy = mg_arena_alloc(list->arena, name.len + value.len + 4);
@@ -214,43 +239,57 @@ static int copy_line(struct mg_headers *list, struct mg_header *line, struct mg_
       .value = copy + name.len + 2,
       .value_len = (uint32_t)value.len,
       .name_len = (uint16_t)name.len,
-      .id = (uint8_t)mg_header_id(name.ptr, name.len),
+      .id = (uint8_t)id,
       .flags = MG_HEADER_RAW | MG_HEADER_OURS,
   };
   return 0;
 }
 
-int mg_headers_add(struct mg_headers *list, struct mg_str name, struct mg_str value)
+int mg_headers_add_as(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id)
 {
   struct mg_header line;
-  int err = copy_line(list, &line, name, value);
-  if (!err) err = mg_headers_push(list, name, value, line.id);
+  int err = copy_line(list, &line, name, value, id);
+  if (!err) err = mg_headers_push(list, name, value, id);
   if (!err) list->items[list->count - 1] = line;
   return err;
 }
 
-int mg_headers_set(struct mg_headers *list, struct mg_str name, struct mg_str value)
+int mg_headers_add(struct mg_headers *list, struct mg_str name, struct mg_str value)
+{
+  return mg_headers_add_as(list, name, value, mg_header_id(name.ptr, name.len));
+}
+
+int mg_headers_set_as(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id)
 {
   unsigned from = 0;
-  const struct mg_header *first = mg_headers_next(list, name, &from);
-  if (!first) return mg_headers_add(list, name, value);
-  struct mg_header line;
-  int err = copy_line(list, &line, name, value);
+  struct mg_header *first = next_line(list, name, id, &from), *other, line;
+  if (!first) return mg_headers_add_as(list, name, value, id);
+  int err = copy_line(list, &line, name, value, id);
   if (err) return err;
-  struct mg_header *place = &list->items[from - 1];
-  mg_headers_remove(list, name);
-  *place = line;
+  while ((other = next_line(list, name, id, &from))) other->flags |= MG_HEADER_GONE;
+  *first = line;
   return 0;
+}
+
+int mg_headers_set(struct mg_headers *list, struct mg_str name, struct mg_str value)
+{
+  return mg_headers_set_as(list, name, value, mg_header_id(name.ptr, name.len));
+}
+
+unsigned mg_headers_remove_as(struct mg_headers *list, struct mg_str name, enum mg_header_id id)
+{
+  unsigned removed = 0, from = 0;
+  struct mg_header *line;
+  while ((line = next_line(list, name, id, &from))) {
+    line->flags |= MG_HEADER_GONE;
+    removed++;
+  }
+  return removed;
 }
 
 unsigned mg_headers_remove(struct mg_headers *list, struct mg_str name)
 {
-  unsigned removed = 0, from = 0;
-  while (mg_headers_next(list, name, &from)) {
-    list->items[from - 1].flags |= MG_HEADER_GONE;
-    removed++;
-  }
-  return removed;
+  return mg_headers_remove_as(list, name, mg_header_id(name.ptr, name.len));
 }
 
 /* tchar of RFC 9110, 5.6.2 */

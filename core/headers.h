@@ -97,6 +97,11 @@ int mg_headers_set(struct mg_headers *list, struct mg_str name, struct mg_str va
 /** Marks all lines of that name as gone. Returns how many there were. */
 unsigned mg_headers_remove(struct mg_headers *list, struct mg_str name);
 
+/** The same for a caller that knows the name's id. */
+int mg_headers_add_as(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id);
+int mg_headers_set_as(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id);
+unsigned mg_headers_remove_as(struct mg_headers *list, struct mg_str name, enum mg_header_id id);
+
 /** True if name is an HTTP token (RFC 9110, 5.6.2) of 1 to 256 bytes. */
 bool mg_header_name_ok(struct mg_str name);
 

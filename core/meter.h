@@ -3,7 +3,7 @@
  * A table per worker in shared memory. Its worker is the only writer, with plain relaxed stores; the master reads. A
  * meter is found by route and filter, so it goes on counting across reloads and a worker's death. Busy time is
  * counted in ticks of a clock that is cheap to read, and turned into seconds by comparing two readings of both
- * clocks.
+ * clocks; of a filter that is called often, one exchange in eight is timed and counts for eight.
  * Thread: one writer; any reader. */
 #pragma once
 
@@ -57,6 +57,16 @@ static inline uint64_t mg_meter_ticks(const struct mg_meters *meters)
   if (__builtin_expect(meters->tsc, true)) return __builtin_ia32_rdtsc();
 #endif
   return mg_meter_nanoseconds();
+}
+
+enum { MG_METER_ALL = 256, MG_METER_SHARE = 8 };
+
+/** How many calls the next one's time stands for: the first ones are all timed, then one exchange in a few, which
+ * keeps reading the clock out of most calls. 0: do not time it. */
+static inline unsigned mg_meter_weight(const struct mg_meter *meter, uint64_t exchange)
+{
+  if (atomic_load_explicit(&meter->calls, memory_order_relaxed) < MG_METER_ALL) return 1;
+  return exchange % MG_METER_SHARE == 0 ? MG_METER_SHARE : 0;
 }
 
 static inline void mg_meter_add(_Atomic uint64_t *counter, uint64_t by)
