@@ -48,7 +48,9 @@ static void record(const char *folder, bool threaded)
     }
     atomic_store_explicit(&told->acknowledged, ++i, memory_order_release);
     if (i % 512 == 0) usleep(500);
+    if (i % 8192 == 0) usleep(20000); /* a slow reader, under sanitizers, has to find something in the stage too */
   }
+  usleep(200000);
   _exit(mg_shard_close(&shard) == 0 ? 0 : 2);
 }
 
