@@ -83,11 +83,19 @@ static enum mg_scan_result skip_block(struct mg_scan *scan)
   return MG_SCAN_DAMAGE;
 }
 
+/* Whether there is something at scan->at in the file as it is now. */
+static bool is_there_now(struct mg_scan *scan)
+{
+  enum mg_fragment_type type;
+  const uint8_t *payload;
+  size_t len, in_block = (size_t)(scan->at % MG_BLOCK_BYTES);
+  return load(scan, scan->at, true) && mg_fragment_read(scan->block + in_block, scan->block_len - in_block, scan->at,
+                                                        scan->seed, &type, &payload, &len) != 0;
+}
+
 /* Nothing is written at scan->at. */
 static enum mg_scan_result nothing_here(struct mg_scan *scan)
 {
-  uint64_t at = scan->at;
-  if (scan->sealed || begins_later(scan, at)) return skip_block(scan);
   scan->block_at = UINT64_MAX; /* look afresh when asked again */
   if (scan->in_batch) {        /* the rest of a batch is missing: it is not there, or not yet */
     scan->in_batch = false;
@@ -138,6 +146,12 @@ enum mg_scan_result mg_scan_next(struct mg_scan *scan, struct mg_batch *batch)
     if (found <= 0 && !scan->sealed && load(scan, scan->at, true)) /* what is in memory may be older than the file */
       found = mg_fragment_read(scan->block + in_block, scan->block_len - in_block, scan->at, scan->seed, &type,
                                &payload, &len);
+    if (found == 0 && scan->sealed) return skip_block(scan);
+    if (found == 0 && begins_later(scan, scan->at)) {
+      /* Batches are committed in order: what stands later is damage here, unless both came between the two looks. */
+      if (!is_there_now(scan)) return skip_block(scan);
+      continue;
+    }
     if (found == 0) return nothing_here(scan);
     if (found < 0) return skip_block(scan);
     bool rest_of_lost = scan->resync && (type == MG_FRAGMENT_MIDDLE || type == MG_FRAGMENT_LAST);
