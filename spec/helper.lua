@@ -93,10 +93,22 @@ function helper.builtin_origin()
 end
 
 
--- Runs wrk with 16 connections against url for seconds; :finish() ends it and gives { requests, bad, errors, text }.
-function helper.load(url, seconds)
-  local child = helper.spawn { "wrk", "-t1", "-c16", "-d" .. seconds .. "s", "--timeout", "5s", url }
+-- Runs wrk with 16 connections against url for seconds; :finish() waits for its end and gives { requests, bad, errors,
+-- text }, :stop() ends it now and gives the same. pause_ms is between an answer and the connection's next request.
+function helper.load(url, seconds, pause_ms)
+  local words = { "wrk", "-t1", "-c16", "-d" .. seconds .. "s", "--timeout", "5s" }
+  if pause_ms then
+    local script = helper.folder() .. "/pause.lua"
+    helper.write(script, ("function delay() return %d end\n"):format(pause_ms))
+    words[#words + 1], words[#words + 2] = "-s", script
+  end
+  words[#words + 1] = url
+  local child = helper.spawn(words)
   local load = {}
+  function load.stop()
+    child:signal(helper.process.INT)
+    return load.finish()
+  end
   function load.finish()
     helper.eventually(function() return child:poll() end, seconds + 20, "wrk to end")
     local text, errors = child:output(), 0
