@@ -1,14 +1,14 @@
 /* tool.c - the journal's commands.
- * Owns: nothing.   May call: reader, assemble, print, verify.   Never: change a journal.   Thread: the main thread. */
+ * Owns: nothing.   May call: reader, assemble, select, print, verify.   Never: change a journal.   Thread: the main thread. */
 #include "tool.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "print.h"
+#include "select.h"
 #include "verify.h"
 
 enum { DONE = 0, FAILED = 1, USAGE = 2, FLUSH_BYTES = 65536 };
@@ -26,11 +26,7 @@ static const char usage[] =
 struct request {
   const char *command;
   const char *folder;
-  const char *id;
-  const char *path;
-  const char *route;
-  unsigned status_first, status_last; /* 0: any */
-  uint64_t since_us;
+  struct mg_selection wanted;
   bool json;
   struct mg_buf out;
   uint64_t found;
@@ -44,51 +40,19 @@ static int fail(const char *what, const char *found)
   return USAGE;
 }
 
-/* "5xx", "404" */
-static bool read_status(struct request *request, const char *text)
-{
-  if (strlen(text) != 3 || text[0] < '1' || text[0] > '5') return false;
-  unsigned class = (unsigned)(text[0] - '0') * 100;
-  if ((text[1] == 'x' || text[1] == 'X') && (text[2] == 'x' || text[2] == 'X')) {
-    request->status_first = class;
-    request->status_last = class + 99;
-    return true;
-  }
-  if (text[1] < '0' || text[1] > '9' || text[2] < '0' || text[2] > '9') return false;
-  request->status_first = request->status_last = class + (unsigned)(text[1] - '0') * 10 + (unsigned)(text[2] - '0');
-  return true;
-}
-
-/* A span back from now, or a moment in UTC. */
-static bool read_since(struct request *request, const char *text)
-{
-  static const struct {
-    char unit;
-    uint64_t seconds;
-  } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
-  char *end;
-  uint64_t number = strtoull(text, &end, 10);
-  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-    if (end == text || end[0] != units[i].unit || end[1]) continue;
-    request->since_us = ((uint64_t)time(NULL) - number * units[i].seconds) * 1000000;
-    return true;
-  }
-  struct tm utc = {0};
-  const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &utc);
-  if (!rest || (*rest && strcmp(rest, "Z") != 0)) return false;
-  request->since_us = (uint64_t)timegm(&utc) * 1000000;
-  return true;
-}
-
 static int read_option(struct request *request, const char *name, const char *value)
 {
+  struct mg_selection *wanted = &request->wanted;
   if (!value) return fail("this option needs a value", name);
+  struct mg_str text = mg_str(value, strlen(value));
   if (strcmp(name, "--status") == 0)
-    return read_status(request, value) ? DONE : fail("--status takes 5xx or 404, not", value);
+    return mg_selection_status(wanted, text) ? DONE : fail("--status takes 5xx or 404, not", value);
   if (strcmp(name, "--since") == 0)
-    return read_since(request, value) ? DONE : fail("--since takes 10m, 2h, 1d or 2026-11-30T21:00:00Z, not", value);
-  if (strcmp(name, "--path") == 0) return request->path = value, DONE;
-  if (strcmp(name, "--route") == 0) return request->route = value, DONE;
+    return mg_selection_since(wanted, text, (uint64_t)time(NULL) * 1000000)
+               ? DONE
+               : fail("--since takes 10m, 2h, 1d or 2026-11-30T21:00:00Z, not", value);
+  if (strcmp(name, "--path") == 0) return wanted->path = text, DONE;
+  if (strcmp(name, "--route") == 0) return wanted->route = text, DONE;
   return fail("unknown option", name);
 }
 
@@ -112,16 +76,16 @@ static int parse(struct request *request, int argc, char **argv)
           finds ? read_option(request, argv[i], i + 1 < argc ? argv[i + 1] : NULL) : fail("unknown option", argv[i]);
       if (result != DONE) return result;
       i++;
-    } else if (strcmp(request->command, "show") == 0 && !request->id) {
-      request->id = argv[i];
+    } else if (strcmp(request->command, "show") == 0 && !request->wanted.id.len) {
+      request->wanted.id = mg_str(argv[i], strlen(argv[i]));
     } else if (words++ == 0) {
       request->folder = argv[i];
     } else {
       return fail("one folder at a time, not also", argv[i]);
     }
   }
-  if (strcmp(request->command, "show") == 0 && (!request->id || strlen(request->id) != 26))
-    return fail("show takes an exchange's id, 26 characters", request->id);
+  if (strcmp(request->command, "show") == 0 && request->wanted.id.len != MG_EXCHANGE_ID_LEN)
+    return fail("show takes an exchange's id, 26 characters", request->wanted.id.ptr);
   return DONE;
 }
 
@@ -153,39 +117,21 @@ static void print_segment(void *context, const struct mg_segment_facts *facts)
                 facts->damages || facts->totals.flags & MG_SEAL_DAMAGED ? "  damaged" : "");
 }
 
-/* Whether the path of "METHOD target HTTP/1.1" begins with prefix. */
-static bool path_begins(struct mg_str line, const char *prefix)
-{
-  const char *blank = line.len ? memchr(line.ptr, ' ', line.len) : NULL;
-  size_t len = strlen(prefix);
-  return blank && (size_t)(line.ptr + line.len - blank - 1) >= len && memcmp(blank + 1, prefix, len) == 0;
-}
-
-static bool matches(const struct request *request, const struct mg_found_exchange *exchange)
-{
-  if (request->id) return memcmp(exchange->id, request->id, 26) == 0;
-  if (request->status_first &&
-      (!exchange->ended || exchange->status < request->status_first || exchange->status > request->status_last))
-    return false;
-  if (request->since_us && exchange->start_us < request->since_us) return false;
-  if (request->path && !path_begins(exchange->line, request->path)) return false;
-  return !request->route || mg_str_equal(exchange->route, mg_str(request->route, strlen(request->route)));
-}
-
 static bool print_exchange(void *context, const struct mg_found_exchange *exchange)
 {
   struct request *request = context;
-  if (!matches(request, exchange)) return true;
+  if (!mg_selection_takes(&request->wanted, exchange)) return true;
+  bool one = request->wanted.id.len != 0;
   request->found++;
-  if (request->id && !request->json)
+  if (one && !request->json)
     mg_print_text(exchange, &request->out);
   else if (request->json || strcmp(request->command, "cat") == 0)
     mg_print_json(exchange, &request->out);
   else
     mg_print_brief(exchange, &request->out);
-  if (!request->id || request->json) mg_buf_append(&request->out, "\n", 1);
+  if (!one || request->json) mg_buf_append(&request->out, "\n", 1);
   if (request->out.len > FLUSH_BYTES) flush(&request->out);
-  return !request->id && !ferror(stdout);
+  return !one && !ferror(stdout);
 }
 
 static bool take_entry(void *context, const struct mg_origin_of *origin, const struct mg_scope *scope,
@@ -202,26 +148,16 @@ static void warn(void *context, const struct mg_finding *finding)
             finding->file ? finding->file : "the stage");
 }
 
-/* 48 bits of time and 16 of the shard lead an id: enough to know where to look. */
-static void narrow(const char *id, struct mg_reader_options *options)
-{
-  static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-  unsigned __int128 value = 0;
-  for (int i = 0; i < 26; i++) {
-    const char *digit = strchr(digits, id[i]);
-    if (!digit) return;
-    value = value << 5 | (unsigned)(digit - digits);
-  }
-  uint64_t high = (uint64_t)(value >> 64);
-  options->shard = (int)(high & 0xffff);
-  options->since_us = (high >> 16) * 1000;
-}
-
 static int print_exchanges(struct request *request)
 {
-  struct mg_reader_options options = {.shard = -1, .since_us = request->since_us};
-  if (request->id) narrow(request->id, &options);
-  bool bodies = request->id || strcmp(request->command, "cat") == 0;
+  struct mg_reader_options options = {.shard = -1, .since_us = request->wanted.since_us};
+  struct mg_exchange_id id;
+  bool one = request->wanted.id.len != 0;
+  if (one && mg_exchange_id_read(&id, request->wanted.id)) { /* enough to know where to look */
+    options.shard = (int)id.shard;
+    options.since_us = id.start_ms * 1000;
+  }
+  bool bodies = one || strcmp(request->command, "cat") == 0;
   struct mg_assembler *assembler = mg_assembler_new(bodies, print_exchange, request);
   const struct mg_reader_events events = {.context = assembler, .entry = take_entry, .finding = warn};
   int result = mg_reader_walk(&mg_file_system, request->folder, &options, &events);
@@ -229,8 +165,8 @@ static int print_exchanges(struct request *request)
   mg_assembler_free(&assembler);
   flush(&request->out);
   if (result != 0) return result;
-  if (request->id && !request->found) {
-    fprintf(stderr, "moongate journal: no exchange %s in %s\n", request->id, request->folder);
+  if (one && !request->found) {
+    fprintf(stderr, "moongate journal: no exchange %s in %s\n", request->wanted.id.ptr, request->folder);
     return FAILED;
   }
   return DONE;
