@@ -10,16 +10,6 @@
 
 struct mg_outputs;
 
-/** Why an exchange is given out before it is whole. */
-enum mg_incomplete {
-  MG_COMPLETE,         /* it has its START and END */
-  MG_NO_START,         /* only its end is left in the journal */
-  MG_NO_END,           /* the gateway died first, or it is still under way */
-  MG_TIMED_OUT,        /* waited for too long */
-  MG_CAPACITY_EVICTED, /* too many are open at once */
-  MG_SHUTDOWN          /* who reads the journal is ending */
-};
-
 /** Opens a set. config is JSON, a list of outputs with options as one would write them in YAML:
  *    [{"output": "warc", "options": {"output_dir": "/warc"}}, {"output": "json", "options": {"output": "stdout"}}]
  * NAME is a built-in output (json, warc, combined, har, curl, raw), outputs/NAME.lua in folder (NULL: the current

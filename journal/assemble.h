@@ -9,6 +9,16 @@ struct mg_text_list {
   uint32_t count, capacity;
 };
 
+/** Why an exchange is given out before it is whole. */
+enum mg_incomplete {
+  MG_COMPLETE,         /* it has its START and END */
+  MG_NO_START,         /* only its end is left in the journal */
+  MG_NO_END,           /* the gateway died first, or it is still under way */
+  MG_TIMED_OUT,        /* waited for too long */
+  MG_CAPACITY_EVICTED, /* too many are open at once */
+  MG_SHUTDOWN          /* who reads the journal is ending */
+};
+
 /** An exchange as far as the journal has it. */
 struct mg_found_exchange {
   unsigned shard;
