@@ -178,6 +178,19 @@ int mg_request_answered(struct mg_request *request)
   return ex ? ex->answered : MG_LUA_GONE;
 }
 
+/* Notes which filter has answered, for the journal and the log functions. */
+static bool note_author(struct mg_exchange *ex)
+{
+  const struct mg_metered *author = ex->gateway->metered;
+  if (!author) return true;
+  struct mg_attribute *note = mg_arena_alloc(&ex->arena, sizeof *note);
+  if (!note) return false;
+  *note = (struct mg_attribute){ex->attributes, MG_STR("gateway.shortcircuit.name"),
+                                mg_str(author->name, strlen(author->name))};
+  ex->attributes = note;
+  return true;
+}
+
 int mg_request_respond(struct mg_request *request, int status, const char *body, size_t body_len)
 {
   struct mg_exchange *ex = find(request);
@@ -186,7 +199,7 @@ int mg_request_respond(struct mg_request *request, int status, const char *body,
   if (ex->answered) return MG_LUA_ANSWERED;
   if (status < 200 || status > 599) return MG_LUA_STATUS;
   char *copy = mg_arena_copy(&ex->arena, body, body_len);
-  if (!copy) return MG_LUA_NOMEM;
+  if (!copy || !note_author(ex)) return MG_LUA_NOMEM;
   mg_headers_init(&ex->response.headers, &ex->arena);
   ex->answered = true;
   ex->source = MG_FROM_FILTER;

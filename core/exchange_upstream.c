@@ -187,6 +187,16 @@ static int prepare_try(struct mg_exchange *ex)
   return mg_exchange_call(ex, ex->plan->upstream_ref, MG_PHASE_UPSTREAM);
 }
 
+/* Leaves a member that did not serve for another, and notes it: the journal names every target that was tried. */
+static void pass_over(struct mg_exchange *ex)
+{
+  struct mg_attribute *note = mg_arena_alloc(&ex->arena, sizeof *note);
+  if (!note) return; /* the exchange goes on without */
+  *note = (struct mg_attribute){ex->attributes, MG_STR("gateway.target"),
+                                mg_str(ex->member->key, strlen(ex->member->key))};
+  ex->attributes = note;
+}
+
 /* Takes the next member that gives a connection, or will. */
 static enum mg_next choose(struct mg_exchange *ex)
 {
@@ -196,6 +206,7 @@ static enum mg_next choose(struct mg_exchange *ex)
     if (err) return mg_exchange_fail(ex, err);
     int index = next_member(ex, group);
     if (index < 0) return mg_exchange_fail(ex, ex->up_err ? ex->up_err : MG_ENOUPSTREAM);
+    if (ex->member && ex->tries) pass_over(ex);
     ex->member = &group->members[index];
     enum mg_next next = acquire(ex, false);
     if (next != MG_DONE) return next;

@@ -240,7 +240,7 @@ static struct mg_str hidden(struct mg_recorder *recorder, struct mg_exchange *ex
   return mg_str(out, MG_FINGERPRINT_LEN);
 }
 
-/* What filters noted, and what the gateway adds: at most ATTRIBUTES_MAX, long values cut. */
+/* What filters noted, in that order, and what the gateway adds: at most ATTRIBUTES_MAX, long values cut. */
 static unsigned gather_attributes(struct mg_recorder *recorder, struct mg_exchange *ex,
                                   struct mg_str out[2 * ATTRIBUTES_MAX])
 {
@@ -249,12 +249,20 @@ static unsigned gather_attributes(struct mg_recorder *recorder, struct mg_exchan
     out[0] = MG_STR("gateway.fallback.id");
     out[1] = cut(ex->plan ? ex->plan->id : mg_str("", 0));
     count = 1;
+  } else if (ex->route < 0) {
+    out[0] = MG_STR("gateway.unrouted.reason");
+    out[1] = plain(mg_err_word(ex->err));
+    count = 1;
   }
-  for (const struct mg_attribute *one = ex->attributes; one && count < ATTRIBUTES_MAX; one = one->next, count++) {
-    out[2 * count] = cut(one->name);
-    out[2 * count + 1] = cut(hidden(recorder, ex, one));
+  unsigned total = count;
+  for (const struct mg_attribute *one = ex->attributes; one; one = one->next) total++;
+  unsigned at = total; /* the newest comes first */
+  for (const struct mg_attribute *one = ex->attributes; one; one = one->next) {
+    if (--at >= ATTRIBUTES_MAX) continue;
+    out[2 * at] = cut(one->name);
+    out[2 * at + 1] = cut(hidden(recorder, ex, one));
   }
-  return count;
+  return total < ATTRIBUTES_MAX ? total : ATTRIBUTES_MAX;
 }
 
 static uint64_t since_start_us(const struct mg_exchange *ex, uint64_t ns)

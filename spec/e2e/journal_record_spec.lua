@@ -83,6 +83,26 @@ describe("the journal of a gateway", function()
     assert.truthy(verified(gateway):find("1 exchanges accepted = 1 recorded", 1, true))
   end)
 
+  it("names every target that was tried", function()
+    local origin, gone = h.origin(), h.origin()
+    gone.close()
+    local gateway = recording(nil, nil, nil, { routes = ([[
+routes:
+  - id: two
+    match: [ { PathPrefix: { prefix: / } } ]
+    upstream: { targets: [ { url: "http://127.0.0.1:%d" }, { url: "http://127.0.0.1:%d" } ] }
+%s]]):format(gone.port, origin.port, LEVELS:format("METADATA", "METADATA")) })
+    for _ = 1, 2 do assert.equal(200, gateway:get("/").status) end
+    local passed_over = 0
+    for _, one in ipairs(exchanges(gateway)) do
+      assert.equal("127.0.0.1:" .. origin.port, one.upstream.target)
+      local before = (one.attributes or {})["gateway.target"]
+      assert.truthy(before == nil or before == "127.0.0.1:" .. gone.port)
+      passed_over = passed_over + (before and 1 or 0)
+    end
+    assert.equal(1, passed_over)
+  end)
+
   it("has the four messages at HEADERS, with values that are not safe as fingerprints", function()
     local origin = h.origin(h.answer(200, "x", { "Set-Cookie: a=hunter2", "Content-Type: text/plain" }))
     local gateway = recording(origin.port, "HEADERS", "HEADERS", { extra = [[

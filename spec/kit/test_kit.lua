@@ -39,7 +39,7 @@ describe("moongate.test", function()
     assert.is_nil(stopped.upstream)
     assert.equal("no\n", stopped.response.body)
     assert.equal("stop", stopped.response:header("x-why"))
-    assert.same({ limit = "5/10" }, stopped.attributes)
+    assert.same({ limit = "5/10", ["gateway.shortcircuit.name"] = "filter-1" }, stopped.attributes)
   end)
 
   it("waits where the filter waits", function()
