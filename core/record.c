@@ -12,7 +12,7 @@
 #include "log.h"
 #include "processors.h"
 
-enum { PIECE_MAX = 16384, SIDE_REQUEST = 0, SIDE_RESPONSE = 1 };
+enum { PIECE_MAX = 16384, SIDE_REQUEST = 0, SIDE_RESPONSE = 1, REST_MS = 1, REST_BYTES = 4096, REST_TICKS = 3 };
 
 /* --- what a route records ----------------------------------------------------------------------------------------- */
 
@@ -114,6 +114,44 @@ static struct mg_shard_options shard_options(const struct mg_settings *settings,
                                    .now_us = wall_us()};
 }
 
+/* --- batches at rest ---------------------------------------------------------------------------------------------- */
+
+/* A slot is closed by being full while there is much to do, which compresses best. When there is little, whoever
+ * follows the journal should not wait for that: REST_MS after its first entry a slot that holds less than REST_BYTES is
+ * closed, and one that fills slowly REST_TICKS later at the latest. */
+static void on_rest(uv_timer_t *timer)
+{
+  struct mg_recorder *recorder = timer->data;
+  const struct mg_stage *stage = recorder->stage;
+  if (!stage->slot || !stage->entries) {
+    uv_timer_stop(timer);
+  } else if (recorder->rest_gen != stage->gen) { /* opened since: how long ago is not known */
+    recorder->rest_gen = stage->gen;
+    recorder->rest_ticks = 0;
+  } else if (stage->at < REST_BYTES || ++recorder->rest_ticks == REST_TICKS) {
+    uv_timer_stop(timer);
+    mg_shard_flush(recorder->shard);
+  }
+}
+
+/* To be called when entries were committed. */
+static void pushed(struct mg_recorder *recorder)
+{
+  mg_shard_push(recorder->shard);
+  if (uv_is_active((const uv_handle_t *)recorder->rest)) return;
+  recorder->rest_gen = recorder->stage->gen;
+  recorder->rest_ticks = 0;
+  uv_timer_start(recorder->rest, on_rest, REST_MS, REST_MS);
+}
+
+static void start_rest(struct mg_recorder *recorder, struct mg_gateway *gateway)
+{
+  recorder->rest = mg_calloc(1, sizeof *recorder->rest);
+  recorder->rest->data = recorder;
+  uv_timer_init(gateway->net.loop, recorder->rest);
+  uv_unref((uv_handle_t *)recorder->rest);
+}
+
 /* --- group commit ------------------------------------------------------------------------------------------------- */
 
 static void wait_for_sync(struct mg_recorder *recorder, uint64_t handle)
@@ -146,7 +184,7 @@ static void tell_synced(void *context)
   uv_async_send(context);
 }
 
-static void on_async_closed(uv_handle_t *handle)
+static void on_handle_closed(uv_handle_t *handle)
 {
   free(handle);
 }
@@ -189,6 +227,7 @@ int mg_recorder_open(struct mg_recorder **out, struct mg_gateway *gateway, struc
   recorder->reserve = recorder->stage->slots >= 8 ? recorder->stage->slots / 4 : 0;
   recorder->texts = mg_texts_open(recorder->redactor);
   recorder->gateway = gateway;
+  start_rest(recorder, gateway);
   if (options.sync == MG_SYNC_GROUP) start_group(recorder, gateway);
   return 0;
 }
@@ -203,7 +242,8 @@ void mg_recorder_close(struct mg_recorder **pointer)
     mg_log(MG_LOG_ERROR, "the journal's last entries stay in its stage until the next start: %s", strerror(-result));
   if (recorder->redactor) mg_redactor_close(&recorder->redactor);
   if (recorder->texts) mg_texts_close(&recorder->texts);
-  if (recorder->synced) uv_close((uv_handle_t *)recorder->synced, on_async_closed);
+  if (recorder->synced) uv_close((uv_handle_t *)recorder->synced, on_handle_closed);
+  if (recorder->rest) uv_close((uv_handle_t *)recorder->rest, on_handle_closed);
   free(recorder->waiting);
   free(recorder);
 }
@@ -214,7 +254,7 @@ void mg_recorder_close(struct mg_recorder **pointer)
 static bool has_room(struct mg_recorder *recorder, unsigned reserve)
 {
   if (mg_stage_free(recorder->stage) > reserve || mg_stage_room(recorder->stage) > PIECE_MAX) return true;
-  if (!mg_shard_facts(recorder->shard).trouble) mg_shard_drain(recorder->shard);
+  mg_shard_make_room(recorder->shard);
   return mg_stage_free(recorder->stage) > reserve;
 }
 
@@ -262,7 +302,7 @@ static int begin(struct mg_recorder *recorder, struct mg_exchange *ex, const str
   if (room && mg_record_put_start(recorder, ex, plan)) {
     mg_count(&ex->gateway->cell->count.journal_exchanges, 1);
     record->lsn = recorder->group ? recorder->stage->next_lsn - 1 : 0;
-    mg_shard_push(recorder->shard);
+    pushed(recorder);
     return 0;
   }
   record->lost = true;
@@ -298,7 +338,7 @@ static void put_pieces(struct mg_recorder *recorder, struct mg_exchange *ex, uns
     bytes += part;
     len -= part;
   }
-  mg_shard_push(recorder->shard);
+  pushed(recorder);
 }
 
 bool mg_record_wants_body(const struct mg_exchange *ex, unsigned side)
@@ -331,5 +371,5 @@ void mg_record_end(struct mg_exchange *ex)
   bool kept = has_room(recorder, 0) && (wanted ? mg_record_put_end(recorder, ex, request_level, response_level)
                                                : mg_record_put_drop(recorder, ex));
   if (!kept) note_gap(recorder, ex->record.number, MG_GAP_END_LOST, ex->gateway);
-  mg_shard_push(recorder->shard);
+  pushed(recorder);
 }

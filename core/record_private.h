@@ -34,6 +34,9 @@ struct mg_recorder {
   uv_async_t *synced; /* from the shard's thread; NULL without group */
   uint64_t *waiting;  /* handles of exchanges that wait for a sync */
   unsigned waiting_count, waiting_capacity;
+  uv_timer_t *rest; /* runs while a slot is open that nobody closes for being full */
+  uint64_t rest_gen;
+  unsigned rest_ticks;
   uint64_t gap_first, gap_count; /* not recorded, and not said so yet */
   uint8_t gap_reason;
   struct mg_context contexts[MG_CONTEXTS];

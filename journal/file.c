@@ -54,6 +54,14 @@ static int file_map(int fd, size_t size, uint8_t **map)
   return 0;
 }
 
+static int file_map_read(int fd, size_t size, uint8_t **map)
+{
+  void *at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) return -errno;
+  *map = at;
+  return 0;
+}
+
 static void file_unmap(uint8_t *map, size_t size)
 {
   munmap(map, size);
@@ -159,6 +167,7 @@ const struct mg_file_ops mg_file_system = {.open = file_open,
                                            .reserve = file_reserve,
                                            .size = file_size,
                                            .map = file_map,
+                                           .map_read = file_map_read,
                                            .unmap = file_unmap,
                                            .populate = file_populate,
                                            .read = file_read,

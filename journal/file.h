@@ -34,6 +34,7 @@ struct mg_file_ops {
   int (*reserve)(int fd, uint64_t size); /* fallocate: space for all of it, as zeros */
   int (*size)(int fd, uint64_t *size);
   int (*map)(int fd, size_t size, uint8_t **map);
+  int (*map_read)(int fd, size_t size, uint8_t **map); /* for reading only */
   void (*unmap)(uint8_t *map, size_t size);
   int (*populate)(uint8_t *from, size_t len); /* pages made present and writable; the fault becomes an error */
   int (*read)(int fd, void *bytes, size_t len, uint64_t offset); /* bytes read, fewer only at the end */

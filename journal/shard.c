@@ -26,6 +26,23 @@ static int lock(struct mg_shard *shard, struct mg_buf *error)
   return result;
 }
 
+static void open_doorbell(struct mg_shard *shard)
+{
+  int result = mg_doorbell_open(&shard->doorbell, shard->ops, shard->folder);
+  if (result != 0)
+    mg_log(MG_LOG_WARN, "no %s/journal.doorbell (%s): readers see new entries of shard %u later", shard->folder,
+           strerror(-result), shard->options.number);
+}
+
+/* After a placed batch, and when the last segment is sealed. */
+static void tell_readers(struct mg_shard *shard)
+{
+  const struct mg_doorbell_line line = {.epoch = shard->segment.preamble.epoch,
+                                       .segment = shard->segment.preamble.number,
+                                       .last_lsn = shard->segment.totals.last_lsn};
+  mg_doorbell_tell(&shard->doorbell, shard->options.number, &line);
+}
+
 int mg_shard_open(struct mg_shard **out, const struct mg_shard_options *options, const struct mg_file_ops *ops,
                   struct mg_recovery *recovery, struct mg_buf *error)
 {
@@ -41,10 +58,13 @@ int mg_shard_open(struct mg_shard **out, const struct mg_shard_options *options,
   shard->segment.ops = ops;
   pthread_mutex_init(&shard->mutex, NULL);
   pthread_mutex_init(&shard->spare_mutex, NULL);
+  pthread_mutex_init(&shard->sync_mutex, NULL);
   shard->packer = mg_packer_new(options->compress, options->level);
   *out = shard;
   int result = lock(shard, error);
   if (result == 0) result = mg_shard_recover(shard, recovery, error);
+  shard->placed_lsn = shard->stage.next_lsn - 1;
+  if (result == 0) open_doorbell(shard);
   if (result == 0) {
     result = mg_shard_start_thread(shard);
     if (result != 0) mg_buf_printf(error, "cannot start a thread: %s", strerror(-result));
@@ -101,35 +121,79 @@ int mg_shard_new_segment(struct mg_shard *shard, uint32_t epoch, uint64_t id_bas
   return 0;
 }
 
+int mg_shard_end_segment(struct mg_shard *shard, uint32_t flags)
+{
+  if (shard->segment.fd < 0) return 0;
+  int result = mg_segment_seal(&shard->segment, flags);
+  if (result != 0) return result;
+  atomic_fetch_add(&shard->unsynced, 1);
+  pthread_mutex_lock(&shard->mutex);
+  struct mg_segment full = shard->segment;
+  shard->segment.fd = -1;
+  shard->segment.map = NULL;
+  shard->segment.cut = NULL;
+  pthread_mutex_unlock(&shard->mutex);
+  mg_shard_hand_over(shard, &full);
+  return 0;
+}
+
 static int rotate(struct mg_shard *shard)
 {
-  if (shard->segment.fd >= 0) {
-    int result = mg_segment_seal(&shard->segment, 0);
-    if (result != 0) return result;
-    pthread_mutex_lock(&shard->mutex);
-    struct mg_segment full = shard->segment;
-    shard->segment.fd = -1;
-    shard->segment.map = NULL;
-    pthread_mutex_unlock(&shard->mutex);
-    mg_shard_hand_over(shard, &full);
-  }
+  int result = mg_shard_end_segment(shard, 0);
+  if (result != 0) return result;
   return mg_shard_new_segment(shard, shard->stage.header.epoch, shard->stage.header.id_base, wall_us());
+}
+
+static int place_packed(struct mg_shard *shard, const struct mg_packed *packed)
+{
+  if (!mg_segment_fits(&shard->segment, packed->len)) {
+    shard->base_lsn = packed->header.base_lsn;
+    int result = rotate(shard);
+    if (result != 0) return result;
+  }
+  return mg_segment_place(&shard->segment, &packed->header, packed->bytes, packed->len, shard->scratch);
+}
+
+/* The segment's file is not what it was: the batches it still has count, and another one is begun. */
+static int place_elsewhere(struct mg_shard *shard, const struct mg_packed *packed)
+{
+  mg_log(MG_LOG_ERROR, "journal segment %s was cut short by somebody else; what was behind the cut is lost",
+         shard->segment.path);
+  int result = mg_shard_end_segment(shard, MG_SEAL_DAMAGED);
+  if (result != 0) return result;
+  atomic_fetch_add(&shard->repairs, 1);
+  return place_packed(shard, packed);
+}
+
+/* LSNs that never come are missing to everybody who reads; the log says so first. */
+void mg_shard_note_lost(struct mg_shard *shard, uint64_t base_lsn)
+{
+  if (base_lsn > shard->placed_lsn + 1)
+    mg_log(MG_LOG_ERROR, "journal shard %u: entries %llu to %llu were in a part of its stage that is gone, and are lost",
+           shard->options.number, (unsigned long long)shard->placed_lsn + 1, (unsigned long long)base_lsn - 1);
+  shard->placed_lsn = base_lsn - 1;
+}
+
+/* Commits are checked only where a page may have been replaced under them, while they were read at the latest. */
+static void pack(struct mg_shard *shard, const uint8_t *slot, struct mg_packed *packed)
+{
+  bool lost = mg_stage_lost(&shard->stage);
+  mg_pack(shard->packer, slot, lost, 0, packed);
+  if (!lost && mg_stage_lost(&shard->stage)) mg_pack(shard->packer, slot, true, 0, packed);
 }
 
 static int place(struct mg_shard *shard, const uint8_t *slot)
 {
   struct mg_packed packed;
-  mg_pack(shard->packer, slot, false, 0, &packed);
+  pack(shard, slot, &packed);
   mg_file_point(shard->ops, MG_POINT_BATCH_PACKED);
   if (!packed.len) return 0;
-  if (!mg_segment_fits(&shard->segment, packed.len)) {
-    shard->base_lsn = packed.header.base_lsn;
-    int result = rotate(shard);
-    if (result != 0) return result;
-  }
-  int result = mg_segment_place(&shard->segment, &packed.header, packed.bytes, packed.len, shard->scratch);
+  int result = place_packed(shard, &packed);
+  if (result == -ESTALE) result = place_elsewhere(shard, &packed);
   if (result != 0) return result;
   mg_file_point(shard->ops, MG_POINT_BATCH_PLACED);
+  mg_shard_note_lost(shard, packed.header.base_lsn);
+  shard->placed_lsn += packed.header.count;
   atomic_fetch_add_explicit(&shard->batches, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&shard->placed_bytes, packed.len, memory_order_relaxed);
   return 0;
@@ -146,27 +210,44 @@ static void note_trouble(struct mg_shard *shard, int result)
   shard->had_trouble = result != 0;
 }
 
-int mg_shard_drain(struct mg_shard *shard)
+int mg_shard_drain_held(struct mg_shard *shard)
 {
-  if (atomic_exchange_explicit(&shard->draining, true, memory_order_acquire)) return 0;
   int result = 0;
-  uint64_t gen;
   const uint8_t *slot;
-  while (result == 0 && (slot = mg_stage_oldest(&shard->stage, &gen))) {
+  uint64_t gen = atomic_load_explicit(&shard->placed, memory_order_relaxed) + 1;
+  for (; result == 0 && (slot = mg_stage_closed(&shard->stage, gen)); gen++) {
     result = place(shard, slot);
-    if (result == 0) mg_stage_retire(&shard->stage, gen);
+    if (result == 0) atomic_store_explicit(&shard->placed, gen, memory_order_release);
+    if (result == 0 && !mg_shard_defers(shard)) mg_stage_retire(&shard->stage, gen);
+    if (result == 0) tell_readers(shard);
     mg_file_point(shard->ops, MG_POINT_SLOT_RETIRED);
   }
   if (result != 0 || shard->had_trouble) note_trouble(shard, result);
+  return result;
+}
+
+int mg_shard_drain(struct mg_shard *shard)
+{
+  if (atomic_exchange_explicit(&shard->draining, true, memory_order_acquire)) return 0;
+  int result = mg_shard_drain_held(shard);
   atomic_store_explicit(&shard->draining, false, memory_order_release);
   return result;
+}
+
+void mg_shard_make_room(struct mg_shard *shard)
+{
+  if (atomic_load(&shard->trouble)) return; /* mg_shard_flush tries again, not every exchange */
+  if (mg_shard_needs_repair(shard))
+    mg_shard_repair(shard);
+  else if (mg_shard_drain(shard) == 0 && mg_shard_defers(shard) && !mg_stage_free(&shard->stage))
+    mg_shard_sync(shard);
 }
 
 void mg_shard_push(struct mg_shard *shard)
 {
   const struct mg_stage *stage = &shard->stage;
-  uint64_t drained = atomic_load_explicit(&stage->drained, memory_order_relaxed);
-  if (drained == atomic_load_explicit(&stage->closed, memory_order_relaxed)) return;
+  uint64_t placed = atomic_load_explicit(&shard->placed, memory_order_relaxed);
+  if (placed == atomic_load_explicit(&stage->closed, memory_order_relaxed)) return;
   if (shard->options.threaded)
     mg_shard_wake(shard);
   else if (!atomic_load_explicit(&shard->trouble, memory_order_relaxed))
@@ -177,6 +258,7 @@ void mg_shard_flush(struct mg_shard *shard)
 {
   mg_stage_end_slot(&shard->stage);
   atomic_store(&shard->committed_lsn, shard->stage.next_lsn - 1);
+  if (mg_shard_needs_repair(shard)) mg_shard_repair(shard);
   if (shard->options.threaded)
     mg_shard_wake(shard);
   else
@@ -191,7 +273,8 @@ struct mg_shard_facts mg_shard_facts(const struct mg_shard *shard)
                                  .trouble = atomic_load(&shard->trouble),
                                  .free_slots = mg_stage_free(&shard->stage),
                                  .slots = shard->stage.slots,
-                                 .low = !atomic_load(&shard->spare_ready) && atomic_load(&shard->spare_wanted)};
+                                 .low = !atomic_load(&shard->spare_ready) && atomic_load(&shard->spare_wanted),
+                                 .repairs = atomic_load(&shard->repairs)};
 }
 
 int mg_shard_close(struct mg_shard **pointer)
@@ -213,11 +296,14 @@ int mg_shard_close(struct mg_shard **pointer)
       if (result == 0) result = mg_segment_finish(&shard->segment);
     }
   }
+  if (result == 0) tell_readers(shard);
+  mg_doorbell_close(&shard->doorbell);
   mg_segment_drop(&shard->segment);
   mg_stage_close_file(&shard->stage);
   if (shard->lock_fd >= 0) shard->ops->close(shard->lock_fd);
   mg_packer_free(&shard->packer);
   pthread_mutex_destroy(&shard->spare_mutex);
+  pthread_mutex_destroy(&shard->sync_mutex);
   pthread_mutex_destroy(&shard->mutex);
   free(shard);
   return result;
