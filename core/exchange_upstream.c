@@ -192,8 +192,8 @@ static void pass_over(struct mg_exchange *ex)
 {
   struct mg_attribute *note = mg_arena_alloc(&ex->arena, sizeof *note);
   if (!note) return; /* the exchange goes on without */
-  *note = (struct mg_attribute){ex->attributes, MG_STR("gateway.target"),
-                                mg_str(ex->member->key, strlen(ex->member->key))};
+  *note =
+      (struct mg_attribute){ex->attributes, MG_STR("gateway.target"), mg_str(ex->member->key, strlen(ex->member->key))};
   ex->attributes = note;
 }
 
