@@ -9,6 +9,7 @@
 #include "cli.h"
 #include "command.h"
 #include "demo.h"
+#include "lookup.h"
 #include "master.h"
 #include "origin.h"
 #include "test_command.h"
@@ -59,8 +60,9 @@ static const struct command commands[] = {
     {"version", version_main, NULL, "", "print the version", 0},
     {"help", help_main, NULL, "", "print this", 0},
     {"worker", mg_worker_main, NULL, "", NULL, 0},
+    {"lookup", mg_lookup_main, NULL, "", NULL, 0},
 };
-enum { COMMANDS = sizeof commands / sizeof commands[0] };
+enum { COMMANDS = sizeof commands / sizeof commands[0], HIDDEN = 2 };
 
 static void print_command(FILE *out, const struct command *command)
 {
@@ -117,7 +119,7 @@ int main(int argc, char **argv)
     argv[1] = (char *)name;
     return commands[i].main(argc - 1, argv + 1);
   }
-  const char *nearest = mg_cli_nearest(name, commands, COMMANDS - 1, sizeof commands[0]);
+  const char *nearest = mg_cli_nearest(name, commands, COMMANDS - HIDDEN, sizeof commands[0]);
   fprintf(stderr, "moongate: unknown command %s%s%s%s\n", name, nearest ? ": did you mean " : "; see moongate help",
           nearest ? nearest : "", nearest ? "?" : "");
   return MG_EXIT_USAGE;

@@ -1,6 +1,6 @@
 /* management.c - connections of the management port: accepted, read, answered, limited.
  * Owns: the listener, its connections.
- * May call: mem, log, http1, address, management_pages, libuv.   Never: decide what a page says, wait for a peer.
+ * May call: mem, log, http1, address, management_pages, search, libuv.   Never: decide what a page says, wait for a peer.
  * Thread: the loop thread.   Ends: mg_management_close(). */
 #include "management.h"
 
@@ -12,6 +12,7 @@
 
 #include "log.h"
 #include "management_pages.h"
+#include "search.h"
 
 enum {
   IN_BYTES = 8192, /* a head, or a head with its body */
@@ -22,7 +23,7 @@ enum {
   LINGER_MS = 1000 /* so that a peer that is still sending sees the answer */
 };
 
-/* IDLE: nothing of a request is here. HEAD: a part. WORK: a reload is waited for. ANSWER: being written. LINGER: the
+/* IDLE: nothing of a request is here. HEAD: a part. WORK: a reload or a search is waited for. ANSWER: being written. LINGER: the
  * last answer is out, what still comes is dropped. */
 enum client_state { CLIENT_IDLE, CLIENT_HEAD, CLIENT_WORK, CLIENT_ANSWER, CLIENT_LINGER, CLIENT_CLOSING };
 
@@ -33,7 +34,7 @@ struct client {
   struct mg_management *management;
   struct client *next;
   enum client_state state;
-  unsigned holds; /* two handles, and a reload that has not answered */
+  unsigned holds; /* two handles, and a reload or search that has not answered */
   uint64_t since_ms;
   struct mg_page_peer peer;
   bool head_only; /* the request in work is a HEAD */
@@ -49,6 +50,7 @@ struct mg_management {
   uv_tcp_t listener;
   const struct mg_settings *settings;
   struct mg_pages pages;
+  struct mg_search *search;
   struct mg_pool no_pool; /* of arenas that never grow */
   struct client *clients;
   unsigned client_count;
@@ -214,15 +216,42 @@ static void on_reloaded(void *context, bool ok, struct mg_str text)
   let_go(client);
 }
 
+/* From here on somebody else has a hold on the client, and limits of his own. */
+static void start_work(struct client *client)
+{
+  uv_read_stop((uv_stream_t *)&client->tcp);
+  uv_timer_stop(&client->timer);
+  client->state = CLIENT_WORK;
+  client->holds++;
+}
+
 static void start_reload(struct client *client)
 {
   struct mg_pages *pages = &client->management->pages;
   const struct mg_reload_asker asker = {on_reloaded, client};
-  uv_read_stop((uv_stream_t *)&client->tcp);
-  uv_timer_stop(&client->timer); /* the reload has limits of its own */
-  client->state = CLIENT_WORK;
-  client->holds++;
+  start_work(client);
   pages->events.reload(pages->events.context, &asker);
+}
+
+static void on_found(void *context, enum mg_search_result result, struct mg_str text)
+{
+  struct client *client = context;
+  if (client->state == CLIENT_WORK) {
+    struct mg_page_answer page = mg_pages_found(result, text);
+    answer(client, &page);
+  }
+  let_go(client);
+}
+
+static void start_search(struct client *client, const struct mg_page_answer *wanted)
+{
+  const struct mg_search_asker asker = {on_found, client};
+  start_work(client);
+  if (mg_search_ask(client->management->search, wanted->kind, wanted->what, &asker)) return;
+  client->holds--; /* the two handles' are left */
+  struct mg_page_answer busy = mg_pages_plain(503, "Too many searches are waiting already.");
+  busy.extra = "Retry-After: 1\r\n";
+  answer(client, &busy);
 }
 
 /* --- requests --- */
@@ -269,8 +298,10 @@ static void serve(struct client *client)
   }
   if (client->len < client->taken) return;
   struct mg_page_answer page = mg_pages_answer(&management->pages, &request, &client->peer, uv_now(client->tcp.loop));
-  if (page.reload)
+  if (page.work == MG_PAGE_RELOAD)
     start_reload(client);
+  else if (page.work == MG_PAGE_SEARCH)
+    start_search(client, &page);
   else
     answer(client, &page);
 }
@@ -362,6 +393,7 @@ struct mg_management *mg_management_open(uv_loop_t *loop, int fd, const struct m
   management->listener_open = true;
   mg_pool_init(&management->no_pool, ARENA_BYTES, 0);
   mg_pages_open(&management->pages, settings, events);
+  management->search = mg_search_open(loop, settings->work_dir, settings->show_bodies);
   uv_tcp_init(loop, &management->listener);
   int result = uv_tcp_open(&management->listener, fd);
   if (result != 0) close(fd);
@@ -385,6 +417,7 @@ void mg_management_close(struct mg_management **management_at)
   *management_at = NULL;
   if (!management) return;
   management->closing = true;
+  mg_search_close(&management->search);
   for (struct client *client = management->clients; client; client = client->next) close_client(client);
   uv_close((uv_handle_t *)&management->listener, on_listener_closed);
 }

@@ -116,6 +116,16 @@ struct mg_page_answer mg_pages_reloaded(bool ok, struct mg_str text)
   return with_page(ok ? 200 : 409, type_json, page);
 }
 
+struct mg_page_answer mg_pages_found(enum mg_search_result result, struct mg_str text)
+{
+  static const unsigned statuses[] = {
+      [MG_SEARCH_DONE] = 200, [MG_SEARCH_FAILED] = 503, [MG_SEARCH_WRONG] = 400, [MG_SEARCH_NONE] = 404};
+  struct mg_page *page = new_page();
+  mg_buf_append(&page->bytes, text.ptr, text.len);
+  if (!text.len || text.ptr[text.len - 1] != '\n') mg_buf_append(&page->bytes, "\n", 1);
+  return with_page(statuses[result], result == MG_SEARCH_DONE ? type_json : type_plain, page);
+}
+
 /* --- who may ask --- */
 
 /* localhost, the address that we listen on, any IP literal, and what the settings name: a page of a stranger's whose
@@ -185,7 +195,25 @@ static struct mg_page_answer reload(struct mg_pages *pages, const struct mg_requ
   if (!peer->loopback && !has_token(request, pages->settings->management_token))
     return mg_pages_plain(403, "A reload can be asked for from this machine, or with management.token.");
   if (is_cross_site(request)) return mg_pages_plain(403, "Another site may not ask for a reload.");
-  return (struct mg_page_answer){.reload = true};
+  return (struct mg_page_answer){.work = MG_PAGE_RELOAD};
+}
+
+/* What was recorded is nobody's business but the operator's: without a token it stays on this machine. */
+static struct mg_page_answer exchanges(struct mg_pages *pages, const struct mg_request_head *request,
+                                       const struct mg_page_peer *peer, struct mg_str path, struct mg_str query)
+{
+  static const struct mg_str folder = {"/exchanges/", 11};
+  if (!peer->loopback && !has_token(request, pages->settings->management_token))
+    return mg_pages_plain(403, "Exchanges are shown on this machine, or with management.token.");
+  if (path.len < folder.len)
+    return (struct mg_page_answer){.work = MG_PAGE_SEARCH, .kind = MG_SEARCH_FIND, .what = query};
+  path = mg_str(path.ptr + folder.len, path.len - folder.len);
+  return (struct mg_page_answer){.work = MG_PAGE_SEARCH, .kind = MG_SEARCH_SHOW, .what = path};
+}
+
+static bool begins(struct mg_str text, struct mg_str prefix)
+{
+  return text.len >= prefix.len && memcmp(text.ptr, prefix.ptr, prefix.len) == 0;
 }
 
 static struct mg_page_answer not_allowed(const char *extra)
@@ -199,8 +227,13 @@ struct mg_page_answer mg_pages_answer(struct mg_pages *pages, const struct mg_re
                                       const struct mg_page_peer *peer, uint64_t now_ms)
 {
   const char *token = pages->settings->management_token;
-  const char *query = memchr(request->target.ptr, '?', request->target.len);
-  struct mg_str path = query ? mg_str(request->target.ptr, (size_t)(query - request->target.ptr)) : request->target;
+  const char *mark = memchr(request->target.ptr, '?', request->target.len), *end;
+  struct mg_str path = request->target, query = MG_STR("");
+  if (mark) {
+    end = path.ptr + path.len;
+    path.len = (size_t)(mark - path.ptr);
+    query = mg_str(mark + 1, (size_t)(end - mark - 1));
+  }
   bool is_reload = mg_str_equal(path, MG_STR("/reload"));
   bool is_read = request->method_id == MG_METHOD_GET || request->method_id == MG_METHOD_HEAD;
   if (!is_host_allowed(pages->settings, request))
@@ -218,7 +251,9 @@ struct mg_page_answer mg_pages_answer(struct mg_pages *pages, const struct mg_re
   if (mg_str_equal(path, MG_STR("/metrics"))) return metrics(pages, request, now_ms);
   if (mg_str_equal(path, MG_STR("/status.json"))) return kept_page(pages, MG_PAGE_STATUS, type_json, now_ms);
   if (mg_str_equal(path, MG_STR("/"))) return with_text(200, type_html, "", mg_embedded("core/dashboard.html"));
-  return mg_pages_plain(404, "Here are /, /health, /ready, /metrics, /status.json and POST /reload.");
+  if (mg_str_equal(path, MG_STR("/exchanges")) || begins(path, MG_STR("/exchanges/")))
+    return exchanges(pages, request, peer, path, query);
+  return mg_pages_plain(404, "Here are /, /health, /ready, /metrics, /status.json, /exchanges and POST /reload.");
 }
 
 /* --- from outside --- */

@@ -3,6 +3,7 @@
 
 #include "http1.h"
 #include "management.h"
+#include "search.h"
 
 /* A body that several answers share. */
 struct mg_page {
@@ -22,13 +23,18 @@ struct mg_pages {
   char csp[MG_CSP_SIZE]; /* Content-Security-Policy */
 };
 
+/* What has to be done before there is an answer. */
+enum mg_page_work { MG_PAGE_NOW, MG_PAGE_RELOAD, MG_PAGE_SEARCH };
+
 struct mg_page_answer {
   unsigned status;
-  const char *type;     /* Content-Type */
-  const char *extra;    /* header lines of its own, each with CR LF; static */
-  struct mg_str body;   /* inside page, or static */
-  struct mg_page *page; /* NULL: body is static; else to be given back with mg_page_release */
-  bool reload;          /* not an answer yet: a reload is to be asked for */
+  const char *type;         /* Content-Type */
+  const char *extra;        /* header lines of its own, each with CR LF; static */
+  struct mg_str body;       /* inside page, or static */
+  struct mg_page *page;     /* NULL: body is static; else to be given back with mg_page_release */
+  enum mg_page_work work;   /* other than MG_PAGE_NOW: no answer yet */
+  enum mg_search_kind kind; /* of a search, and what is looked for; inside the request */
+  struct mg_str what;
 };
 
 /** Who asks, as far as it matters. */
@@ -47,7 +53,10 @@ struct mg_page_answer mg_pages_answer(struct mg_pages *pages, const struct mg_re
 /** The answer to a reload that has ended. */
 struct mg_page_answer mg_pages_reloaded(bool ok, struct mg_str text);
 
-/** A plain answer of one line; sentence is static. */
+/** The answer to a search that has ended. */
+struct mg_page_answer mg_pages_found(enum mg_search_result result, struct mg_str text);
+
+/** A plain answer of one line. */
 struct mg_page_answer mg_pages_plain(unsigned status, const char *sentence);
 
 void mg_page_release(struct mg_page **page);

@@ -23,6 +23,7 @@
   X(MS, management_idle_timeout_ms, "management.idle_timeout", 30000)                               \
   X(NUMBER, management_connections_max, "management.max_connections", 64)                           \
   X(TEXT, management_token, "management.token", "")                                                 \
+  X(FLAG, show_bodies, "management.show_bodies", false)                                             \
   X(TEXT, access_log_format, "access_log.format", "off")                                            \
   X(TEXT, access_log_file, "access_log.file", "")                                                   \
   X(MS, head_timeout_ms, "http.request_parse_timeout", 2000)                                        \

@@ -6,6 +6,8 @@
 
 #include "json.h"
 
+enum { BRIEF_LINE_MAX = 512 };
+
 static const char *const levels[] = {"NONE", "METADATA", "HEADERS", "FULL"};
 static const char *const sources[] = {"upstream", "filter", "gateway", "?"};
 
@@ -198,6 +200,29 @@ void mg_print_json(const struct mg_found_exchange *ex, struct mg_buf *out)
   end_object(out);
   if (ex->ended) end_fields(out, ex);
   attribute_fields(out, &ex->attributes);
+  mg_json_close(out, "}");
+}
+
+void mg_print_json_brief(const struct mg_found_exchange *ex, struct mg_buf *out)
+{
+  struct mg_str line = ex->line;
+  bool cut = line.len > BRIEF_LINE_MAX;
+  if (cut) line.len = BRIEF_LINE_MAX;
+  mg_buf_printf(out, "{\"id\":\"%s\",\"time\":\"", ex->id);
+  mg_print_time(ex->start_us, out);
+  mg_buf_printf(out, "\",");
+  field(out, "route", ex->route);
+  field(out, "client", ex->client);
+  field(out, "line", line);
+  if (cut) mg_buf_printf(out, "\"line_cut\":true,");
+  if (ex->ended) {
+    mg_json_number(out, "status", ex->status);
+    mg_json_number(out, "duration_us", ex->end_us - ex->start_us);
+    mg_buf_printf(out, "\"source\":\"%s\",", sources[ex->flags & 3]);
+    field(out, "error", ex->error);
+  } else {
+    mg_buf_printf(out, "\"incomplete\":true,");
+  }
   mg_json_close(out, "}");
 }
 

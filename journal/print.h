@@ -6,6 +6,8 @@
 /** One JSON object without a line end. Texts, which are ISO-8859-1, become UTF-8; bodies that are no text are
  * base64. */
 void mg_print_json(const struct mg_found_exchange *exchange, struct mg_buf *out);
+/** As mg_print_json, but only what tells exchanges apart: no headers, no bodies, a long request line cut. */
+void mg_print_json_brief(const struct mg_found_exchange *exchange, struct mg_buf *out);
 /** Several lines. */
 void mg_print_text(const struct mg_found_exchange *exchange, struct mg_buf *out);
 /** One line: time, status, duration, route, request line. */

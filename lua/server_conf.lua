@@ -149,6 +149,7 @@ local SECTIONS = {
     max_connections = count(64),
     allowed_hosts = { type = "array", items = host(), max = 32, default = {} },
     token = { type = "string", secret = true, default = "", check = check_token },
+    show_bodies = flag(false),
   },
   access_log = {
     format = { type = "enum", enum = { "off", "combined", "json" }, default = "off" },
@@ -219,6 +220,7 @@ server_conf.CORE_KEYS = {
   "server.host", "server.port", "server.workers", "server.max_connections", "server.idle_timeout", "server.backlog",
   "server.drain_timeout", "management.host", "management.port", "management.request_parse_timeout",
   "management.idle_timeout", "management.max_connections", "management.token", "management.allowed_hosts",
+  "management.show_bodies",
   "access_log.format", "access_log.file",
   "http.request_parse_timeout",
   "http.request_body_timeout", "http.min_body_rate", "http.encoded_slash_refused", "limits.max_request_line",

@@ -24,7 +24,7 @@ local LAYERS = {
   -- What the master is made of: it never holds a lua_State.
   process = {
     nouns = { "frame", "channel", "cli", "listen", "resolve", "watch", "control", "command", "master", "workers",
-      "supervise", "reload", "status", "condition", "inventory", "probe", "health", "metrics", "management", "space",
+      "supervise", "reload", "status", "search", "condition", "inventory", "probe", "health", "metrics", "management", "space",
       "process", "processors", "build" },
     uses = { "base", "shared", "http", "process", "worker" }, libraries = { "uv.h" },
   },
