@@ -1,5 +1,5 @@
 /* file.c - the operating system's files.
- * Owns: nothing.   May call: libc.   Never: interpret a byte.   Thread: any. */
+ * Owns: nothing.   May call: libc, mapping.   Never: interpret a byte.   Thread: any. */
 #include "file.h"
 
 #include <dirent.h>
@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include "mapping.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -47,24 +49,22 @@ static int file_size(int fd, uint64_t *size)
 
 static int file_map(int fd, size_t size, uint8_t **map)
 {
-  void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (at == MAP_FAILED) return -errno;
-  madvise(at, size, MADV_DONTFORK);
-  *map = at;
-  return 0;
+  return mg_mapping_make(fd, size, PROT_READ | PROT_WRITE, map);
 }
 
 static int file_map_read(int fd, size_t size, uint8_t **map)
 {
-  void *at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-  if (at == MAP_FAILED) return -errno;
-  *map = at;
-  return 0;
+  return mg_mapping_make(fd, size, PROT_READ, map);
 }
 
 static void file_unmap(uint8_t *map, size_t size)
 {
-  munmap(map, size);
+  mg_mapping_end(map, size);
+}
+
+static const _Atomic bool *file_lost(const uint8_t *map)
+{
+  return mg_mapping_lost(map);
 }
 
 static int file_populate(uint8_t *from, size_t len)
@@ -158,6 +158,14 @@ static bool file_may_map(int fd)
   }
 }
 
+static bool file_is_named(int fd, const char *path)
+{
+  struct stat open_file, named;
+  if (fstat(fd, &open_file) != 0) return true;
+  if (stat(path, &named) != 0) return errno != ENOENT && errno != ENOTDIR;
+  return open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
+}
+
 static void file_close(int fd)
 {
   close(fd);
@@ -169,6 +177,7 @@ const struct mg_file_ops mg_file_system = {.open = file_open,
                                            .map = file_map,
                                            .map_read = file_map_read,
                                            .unmap = file_unmap,
+                                           .lost = file_lost,
                                            .populate = file_populate,
                                            .read = file_read,
                                            .write = file_write,
@@ -180,4 +189,5 @@ const struct mg_file_ops mg_file_system = {.open = file_open,
                                            .list = file_list,
                                            .lock = file_lock,
                                            .may_map = file_may_map,
+                                           .is_named = file_is_named,
                                            .close = file_close};

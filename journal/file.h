@@ -3,6 +3,7 @@
  * All return 0 (or a descriptor, or bytes) or -errno. Thread: any; a table is read-only. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +37,7 @@ struct mg_file_ops {
   int (*map)(int fd, size_t size, uint8_t **map);
   int (*map_read)(int fd, size_t size, uint8_t **map); /* for reading only */
   void (*unmap)(uint8_t *map, size_t size);
+  const _Atomic bool *(*lost)(const uint8_t *map); /* set when a page of it was taken away; until it is unmapped */
   int (*populate)(uint8_t *from, size_t len); /* pages made present and writable; the fault becomes an error */
   int (*read)(int fd, void *bytes, size_t len, uint64_t offset); /* bytes read, fewer only at the end */
   int (*write)(int fd, const void *bytes, size_t len, uint64_t offset);
@@ -47,6 +49,7 @@ struct mg_file_ops {
   int (*list)(const char *folder, void (*each)(void *context, const char *name), void *context);
   int (*lock)(int fd);     /* -EWOULDBLOCK while another process holds it */
   bool (*may_map)(int fd); /* whether stores into reserved space can never fail on this file system */
+  bool (*is_named)(int fd, const char *path); /* whether path leads to the open file; true when that cannot be told */
   void (*close)(int fd);
   void (*point)(enum mg_point point); /* NULL but in specs */
 };

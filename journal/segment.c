@@ -44,6 +44,13 @@ int mg_spare_make(const struct mg_file_ops *ops, const char *folder, unsigned sh
   return result;
 }
 
+static void unmap(struct mg_segment *segment)
+{
+  if (segment->map) segment->ops->unmap(segment->map, (size_t)segment->preamble.segment_bytes);
+  segment->map = NULL;
+  segment->cut = NULL;
+}
+
 static int populate(struct mg_segment *segment, uint64_t until)
 {
   uint64_t size = segment->preamble.segment_bytes;
@@ -55,8 +62,7 @@ static int populate(struct mg_segment *segment, uint64_t until)
     segment->populated = end;
     return 0;
   }
-  segment->ops->unmap(segment->map, (size_t)size); /* what would have been a signal; pwrite says errno instead */
-  segment->map = NULL;
+  unmap(segment); /* what would have been a signal; pwrite says errno instead */
   return 0;
 }
 
@@ -65,6 +71,7 @@ static int map(struct mg_segment *segment)
   if (!segment->ops->may_map(segment->fd)) return 0;
   int result = segment->ops->map(segment->fd, (size_t)segment->preamble.segment_bytes, &segment->map);
   if (result != 0) segment->map = NULL;
+  if (segment->map) segment->cut = segment->ops->lost(segment->map);
   return 0;
 }
 
@@ -73,7 +80,12 @@ int mg_segment_create(struct mg_segment *segment, const struct mg_file_ops *ops,
 {
   char spare[4096];
   uint8_t bytes[MG_PREAMBLE_BYTES];
-  *segment = (struct mg_segment){.ops = ops, .folder = folder, .fd = -1, .preamble = *preamble, .at = MG_DATA_START};
+  *segment = (struct mg_segment){.ops = ops,
+                                 .folder = folder,
+                                 .fd = -1,
+                                 .preamble = *preamble,
+                                 .at = MG_DATA_START,
+                                 .least = preamble->segment_bytes};
   segment->seed = mg_segment_seed(preamble->uuid);
   segment->totals =
       (struct mg_seal){.first_lsn = preamble->base_lsn, .last_lsn = preamble->base_lsn - 1, .t_min_us = UINT64_MAX};
@@ -117,6 +129,13 @@ void mg_totals_add(struct mg_seal *totals, const struct mg_batch *header, uint64
   if (header->t_max_us > totals->t_max_us) totals->t_max_us = header->t_max_us;
 }
 
+/* Without a mapping there is no fault that would tell. */
+static bool is_whole(const struct mg_segment *segment)
+{
+  uint64_t bytes;
+  return segment->map || !segment->least || segment->ops->size(segment->fd, &bytes) != 0 || bytes >= segment->least;
+}
+
 static int store(struct mg_segment *segment, const uint8_t *framed, size_t size, size_t first)
 {
   const struct mg_file_ops *ops = segment->ops;
@@ -140,7 +159,8 @@ int mg_segment_place(struct mg_segment *segment, const struct mg_batch *header, 
   size_t first = 0;
   size_t size = mg_frame(segment->at, segment->seed, bytes, len, scratch, &first);
   if (segment->at + size + POPULATE_AHEAD > segment->populated) populate(segment, segment->at + size);
-  int result = store(segment, scratch, size, first);
+  int result = is_whole(segment) ? store(segment, scratch, size, first) : -ESTALE;
+  if (result == 0 && segment->cut && atomic_load(segment->cut)) result = -ESTALE;
   if (result != 0) return result;
   segment->at += size;
   mg_totals_add(&segment->totals, header, segment->at);
@@ -166,15 +186,52 @@ int mg_segment_seal(struct mg_segment *segment, uint32_t flags)
   return result;
 }
 
+static int copy_bytes(const struct mg_file_ops *ops, int from, int to, uint64_t until)
+{
+  uint8_t piece[16384];
+  for (uint64_t at = 0; at < until; at += sizeof piece) {
+    size_t len = until - at < sizeof piece ? (size_t)(until - at) : sizeof piece;
+    int got = ops->read(from, piece, len, at);
+    if (got < 0) return got;
+    if ((size_t)got < len) return -EIO;
+    int result = ops->write(to, piece, len, at);
+    if (result != 0) return result;
+  }
+  return 0;
+}
+
+int mg_segment_copy(struct mg_segment *segment)
+{
+  const struct mg_file_ops *ops = segment->ops;
+  char fresh[sizeof segment->path + 8];
+  snprintf(fresh, sizeof fresh, "%s.copy", segment->path);
+  int fd = ops->open(fresh, O_RDWR | O_CREAT | O_TRUNC);
+  if (fd < 0) return fd;
+  int result = ops->reserve(fd, segment->preamble.segment_bytes);
+  if (result == 0) result = copy_bytes(ops, segment->fd, fd, segment->at);
+  if (result == 0) result = ops->sync(fd);
+  if (result == 0) result = ops->rename(fresh, segment->path);
+  if (result == 0) result = ops->sync_folder(segment->folder);
+  if (result != 0) {
+    ops->close(fd);
+    return result;
+  }
+  unmap(segment); /* the copy is written to with pwrite: an error there comes with the call that it belongs to */
+  ops->close(segment->fd);
+  segment->fd = fd;
+  return 0;
+}
+
 int mg_segment_finish(struct mg_segment *segment)
 {
   const struct mg_file_ops *ops = segment->ops;
   char sealed[4096];
   uint64_t size = segment->preamble.segment_bytes;
-  if (segment->map) ops->unmap(segment->map, (size_t)size);
-  segment->map = NULL;
+  unmap(segment);
   if (segment->at + GIVE_BACK_BYTES < size) ops->truncate(segment->fd, segment->at); /* nobody else maps it */
   int result = ops->sync(segment->fd);
+  if (result != 0)
+    result = mg_segment_copy(segment); /* a second sync of the same file would only say that all is well */
   mg_file_point(ops, MG_POINT_SEALED_SYNCED);
   size_t stem = strlen(segment->path) - strlen(".open");
   snprintf(sealed, sizeof sealed, "%.*s.mgj", (int)stem, segment->path);
@@ -197,8 +254,7 @@ int mg_segment_to_spare(struct mg_segment *segment)
 
 void mg_segment_drop(struct mg_segment *segment)
 {
-  if (segment->map) segment->ops->unmap(segment->map, (size_t)segment->preamble.segment_bytes);
+  unmap(segment);
   if (segment->fd >= 0) segment->ops->close(segment->fd);
-  segment->map = NULL;
   segment->fd = -1;
 }

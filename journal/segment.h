@@ -7,9 +7,11 @@
 
 struct mg_segment {
   const struct mg_file_ops *ops;
-  const char *folder; /* borrowed */
-  int fd;             /* -1: none open */
-  uint8_t *map;       /* NULL: written with pwrite */
+  const char *folder;      /* borrowed */
+  int fd;                  /* -1: none open */
+  uint8_t *map;            /* NULL: written with pwrite */
+  const _Atomic bool *cut; /* a page of the mapping was taken away */
+  uint64_t least;          /* bytes that the file must have: less, and somebody has cut it short */
   struct mg_preamble preamble;
   uint32_t seed;
   uint64_t at;        /* where the next batch goes */
@@ -39,7 +41,8 @@ int mg_segment_resume(struct mg_segment *segment, const struct mg_file_ops *ops,
 
 /** Whether a batch of len bytes still fits. */
 bool mg_segment_fits(const struct mg_segment *segment, size_t len);
-/** Places a batch that fits: the store of its first magic commits it. scratch has MG_FRAMED_MAX bytes. 0 or -errno. */
+/** Places a batch that fits: the store of its first magic commits it. scratch has MG_FRAMED_MAX bytes.
+ * 0 or -errno; -ESTALE: the file was cut short by somebody and can take no more. */
 int mg_segment_place(struct mg_segment *segment, const struct mg_batch *header, const uint8_t *bytes, size_t len,
                      uint8_t *scratch);
 /** Writes the seal record: nothing is added from now on. 0 or -errno. */
@@ -47,6 +50,9 @@ int mg_segment_seal(struct mg_segment *segment, uint32_t flags);
 /** Brings a sealed segment to the disk and gives it its final name; may take long. 0 or -errno; closed in either
  * case. */
 int mg_segment_finish(struct mg_segment *segment);
+/** Goes on in a copy of the file, which is brought to the disk under the same name: for when a sync of the old one failed
+ * and its pages, though still right in memory, count as written. 0 or -errno; as it was then. */
+int mg_segment_copy(struct mg_segment *segment);
 /** Makes an open segment that holds nothing the shard's spare again. 0 or -errno; closed in either case. */
 int mg_segment_to_spare(struct mg_segment *segment);
 /** Closes it as it is. */

@@ -15,7 +15,7 @@
 
 #include "log.h"
 
-enum { RETRY_MS = 200 };
+enum { RETRY_MS = 200, LOOK_MS = 1000 };
 
 void mg_shard_wake(struct mg_shard *shard)
 {
@@ -46,7 +46,10 @@ void mg_shard_hand_over(struct mg_shard *shard, const struct mg_segment *segment
     mg_shard_wake(shard);
     return;
   }
-  mg_segment_finish(sealed);
+  int result = mg_segment_finish(sealed);
+  if (result != 0)
+    mg_log(MG_LOG_ERROR, "journal segment %s may not be on the disk: %s", sealed->path, strerror(-result));
+  atomic_fetch_sub(&shard->unsynced, 1);
   free(sealed);
 }
 
@@ -61,6 +64,7 @@ static void finish_sealed(struct mg_shard *shard)
     int result = mg_segment_finish(segment);
     if (result != 0)
       mg_log(MG_LOG_ERROR, "journal segment %s may not be on the disk: %s", segment->path, strerror(-result));
+    atomic_fetch_sub(&shard->unsynced, 1);
     free(segment);
   }
 }
@@ -81,30 +85,6 @@ static bool make_spare(struct mg_shard *shard)
   return result == 0;
 }
 
-/* The stage and the open segment, which between them hold everything. */
-static void sync_all(struct mg_shard *shard)
-{
-  uint64_t lsn = atomic_load(&shard->committed_lsn);
-  pthread_mutex_lock(&shard->mutex);
-  int segment_fd = shard->segment.fd >= 0 ? dup(shard->segment.fd) : -1;
-  void (*done)(void *) = shard->on_sync;
-  void *context = shard->on_sync_context;
-  pthread_mutex_unlock(&shard->mutex);
-  int result = shard->ops->sync(shard->stage.fd);
-  if (segment_fd >= 0) {
-    int synced = shard->ops->sync(segment_fd);
-    if (result == 0) result = synced;
-    close(segment_fd);
-  }
-  if (result != 0) {
-    atomic_store(&shard->trouble, -result); /* what the disk refused once it may not say again */
-    mg_log(MG_LOG_ERROR, "journal shard %u cannot be synced: %s", shard->options.number, strerror(-result));
-  } else if (lsn > atomic_load(&shard->durable_lsn)) {
-    atomic_store(&shard->durable_lsn, lsn);
-  }
-  if (done) done(context);
-}
-
 static uint64_t now_ms(void)
 {
   struct timespec now;
@@ -112,20 +92,33 @@ static uint64_t now_ms(void)
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* With slots that wait for the disk the stage is not to fill up between two syncs. */
+static bool sync_is_due(struct mg_shard *shard, uint64_t at)
+{
+  if (atomic_load(&shard->committed_lsn) <= atomic_load(&shard->durable_lsn)) return false;
+  if (shard->options.sync == MG_SYNC_GROUP) return true;
+  uint64_t waiting = atomic_load(&shard->placed) - atomic_load(&shard->stage.drained);
+  return shard->options.sync == MG_SYNC_INTERVAL && (now_ms() >= at || waiting > shard->stage.slots / 2);
+}
+
 static void *run(void *argument)
 {
   struct mg_shard *shard = argument;
   prctl(PR_SET_NAME, "mg-journal");
-  uint64_t pause = shard->options.sync == MG_SYNC_INTERVAL ? shard->options.interval_ms : 0, sync_at = 0;
+  uint64_t pause = shard->options.sync == MG_SYNC_INTERVAL ? shard->options.interval_ms : LOOK_MS;
+  uint64_t sync_at = 0, look_at = now_ms() + LOOK_MS;
   while (!atomic_load(&shard->stop)) {
     uint32_t seen = atomic_load(&shard->wake);
     int result = shard->options.threaded ? mg_shard_drain(shard) : 0;
     finish_sealed(shard);
     bool content = make_spare(shard) && result == 0;
-    bool newer = atomic_load(&shard->committed_lsn) > atomic_load(&shard->durable_lsn);
-    if (newer && (shard->options.sync == MG_SYNC_GROUP || (pause && now_ms() >= sync_at))) {
-      sync_all(shard);
+    if (sync_is_due(shard, sync_at)) {
+      mg_shard_sync(shard);
       sync_at = now_ms() + pause;
+    }
+    if (now_ms() >= look_at) {
+      mg_shard_look(shard);
+      look_at = now_ms() + LOOK_MS;
     }
     sleep_until_woken(shard, seen, content ? pause : RETRY_MS);
   }
@@ -151,23 +144,4 @@ void mg_shard_stop_thread(struct mg_shard *shard)
   mg_shard_wake(shard);
   pthread_join(shard->thread, NULL);
   shard->has_thread = false;
-}
-
-bool mg_shard_durable(const struct mg_shard *shard, uint64_t lsn)
-{
-  return atomic_load(&shard->durable_lsn) >= lsn;
-}
-
-void mg_shard_on_sync(struct mg_shard *shard, void (*done)(void *context), void *context)
-{
-  pthread_mutex_lock(&shard->mutex);
-  shard->on_sync = done;
-  shard->on_sync_context = context;
-  pthread_mutex_unlock(&shard->mutex);
-}
-
-void mg_shard_ask_sync(struct mg_shard *shard)
-{
-  atomic_store(&shard->committed_lsn, shard->stage.next_lsn - 1);
-  mg_shard_wake(shard);
 }

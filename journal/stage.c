@@ -16,39 +16,69 @@ size_t mg_stage_bytes(uint64_t wanted)
   return MG_STAGE_HEADER_BYTES + (slots < 2 ? 2 : (size_t)slots) * MG_SLOT_BYTES;
 }
 
+struct made {
+  int fd;
+  uint8_t *map;
+};
+
 /* A stage is written beside the old one and renamed over it: at no moment is there a half-made one under its name. */
-static int make_file(struct mg_stage *stage, const char *path)
+static int make_file(const struct mg_stage *stage, const char *folder, const char *path, struct made *made)
 {
   char fresh[4096];
   uint8_t header[512];
   const struct mg_file_ops *ops = stage->ops;
+  *made = (struct made){.fd = -1};
   if (snprintf(fresh, sizeof fresh, "%s.new", path) >= (int)sizeof fresh) return -ENAMETOOLONG;
-  stage->fd = ops->open(fresh, O_RDWR | O_CREAT | O_TRUNC);
-  if (stage->fd < 0) return stage->fd;
+  made->fd = ops->open(fresh, O_RDWR | O_CREAT | O_TRUNC);
+  if (made->fd < 0) return made->fd;
   mg_stage_header_write(&stage->header, header);
-  int result = ops->reserve(stage->fd, stage->bytes);
-  if (result == 0) result = ops->write(stage->fd, header, sizeof header, 0);
-  if (result == 0) result = ops->map(stage->fd, stage->bytes, &stage->map);
-  if (result == 0) result = ops->populate(stage->map, stage->bytes);
-  if (result == 0) result = ops->sync(stage->fd);
+  int result = ops->reserve(made->fd, stage->bytes);
+  if (result == 0) result = ops->write(made->fd, header, sizeof header, 0);
+  if (result == 0) result = ops->map(made->fd, stage->bytes, &made->map);
+  if (result == 0) result = ops->populate(made->map, stage->bytes);
+  if (result == 0) result = ops->sync(made->fd);
   if (result == 0) result = ops->rename(fresh, path);
+  if (result == 0) result = ops->sync_folder(folder);
+  if (result == 0) return 0;
+  if (made->map) ops->unmap(made->map, stage->bytes);
+  ops->close(made->fd);
   return result;
+}
+
+static void use_file(struct mg_stage *stage, const struct made *made)
+{
+  stage->fd = made->fd;
+  stage->map = made->map;
+  stage->cut = stage->ops->lost(made->map);
+  atomic_store(&stage->given_up, false);
 }
 
 int mg_stage_open(struct mg_stage *stage, const struct mg_file_ops *ops, const char *folder, const char *path,
                   size_t bytes, const struct mg_stage_header *header, uint64_t next_lsn)
 {
+  struct made made;
   memset(stage, 0, sizeof *stage);
   stage->ops = ops;
+  stage->fd = -1;
   stage->bytes = bytes;
   stage->slots = (uint32_t)((bytes - MG_STAGE_HEADER_BYTES) / MG_SLOT_BYTES);
   stage->header = *header;
   stage->header.slots = stage->slots;
   stage->next_lsn = next_lsn;
-  int result = make_file(stage, path);
-  if (result == 0) result = ops->sync_folder(folder);
-  if (result != 0) mg_stage_close_file(stage);
+  int result = make_file(stage, folder, path, &made);
+  if (result == 0) use_file(stage, &made);
   return result;
+}
+
+int mg_stage_renew(struct mg_stage *stage, const char *folder, const char *path)
+{
+  struct made made;
+  int result = make_file(stage, folder, path, &made);
+  if (result != 0) return result;
+  stage->slot = NULL; /* generations and LSNs go on: it is the same stage to everybody who reads it */
+  mg_stage_close_file(stage);
+  use_file(stage, &made);
+  return 0;
 }
 
 void mg_stage_close_file(struct mg_stage *stage)
@@ -56,6 +86,7 @@ void mg_stage_close_file(struct mg_stage *stage)
   if (stage->map) stage->ops->unmap(stage->map, stage->bytes);
   if (stage->fd >= 0) stage->ops->close(stage->fd);
   stage->map = stage->slot = NULL;
+  stage->cut = NULL;
   stage->fd = -1;
 }
 
@@ -68,7 +99,7 @@ bool mg_stage_next(struct mg_stage *stage, uint64_t time_us, uint64_t number)
 {
   uint64_t gen = stage->gen + 1;
   uint64_t drained = atomic_load_explicit(&stage->drained, memory_order_acquire);
-  if (gen > drained + stage->slots) return false;
+  if (gen > drained + stage->slots || mg_stage_lost(stage)) return false;
   uint8_t *slot = slot_of(stage, gen);
   const struct mg_slot header = {.gen = gen,
                                  .base_lsn = stage->next_lsn,
@@ -99,6 +130,7 @@ void mg_stage_end_slot(struct mg_stage *stage)
 
 unsigned mg_stage_free(const struct mg_stage *stage)
 {
+  if (mg_stage_lost(stage)) return 0;
   uint64_t used = stage->gen - atomic_load_explicit(&stage->drained, memory_order_acquire);
   return stage->slots - (unsigned)used;
 }
@@ -129,6 +161,11 @@ const uint8_t *mg_stage_oldest(const struct mg_stage *stage, uint64_t *gen)
   if (drained == atomic_load_explicit(&stage->closed, memory_order_acquire)) return NULL;
   *gen = drained + 1;
   return slot_of(stage, *gen);
+}
+
+const uint8_t *mg_stage_closed(const struct mg_stage *stage, uint64_t gen)
+{
+  return gen <= atomic_load_explicit(&stage->closed, memory_order_acquire) ? slot_of(stage, gen) : NULL;
 }
 
 void mg_stage_retire(struct mg_stage *stage, uint64_t gen)

@@ -30,9 +30,11 @@ struct mg_stage {
   uint32_t slots;
   struct mg_stage_header header;
   int fd;
+  const _Atomic bool *cut; /* a page of the mapping was taken away */
   /* between the two */
   _Alignas(64) _Atomic uint64_t closed;  /* generations up to here are closed */
   _Alignas(64) _Atomic uint64_t drained; /* ... and their slots free again */
+  _Atomic bool given_up;                 /* the file is not what it should be: nothing may be acknowledged in it */
 };
 
 /** Bytes of a stage file for storage.stage_size, rounded down to whole slots, at least two. */
@@ -41,14 +43,24 @@ size_t mg_stage_bytes(uint64_t wanted);
 /** Makes the stage file at path anew for epoch (recovery has taken what an older one held) and maps it. 0 or -errno. */
 int mg_stage_open(struct mg_stage *stage, const struct mg_file_ops *ops, const char *folder, const char *path,
                   size_t bytes, const struct mg_stage_header *header, uint64_t next_lsn);
+/** Goes on in a new file in place of one that was lost; everything is drained. What is not yet drained stays in
+ * memory if that fails. 0 or -errno. */
+int mg_stage_renew(struct mg_stage *stage, const char *folder, const char *path);
 void mg_stage_close_file(struct mg_stage *stage);
+
+/** Any thread: whether a commit in this stage is one that a kill might take back. No slot is free then. */
+static inline bool mg_stage_lost(const struct mg_stage *stage)
+{
+  return atomic_load_explicit(&stage->given_up, memory_order_relaxed) ||
+         (stage->cut && atomic_load_explicit(stage->cut, memory_order_relaxed));
+}
 
 /** Opens the next slot for entries that count from time and number. False when none is free: nothing can be recorded
  * now. */
 bool mg_stage_next(struct mg_stage *stage, uint64_t time_us, uint64_t number);
 /** Closes the slot that is open, if it holds anything. */
 void mg_stage_end_slot(struct mg_stage *stage);
-/** Slots that are neither filled nor being filled. */
+/** Slots that are neither filled nor being filled; none of a stage that is lost. */
 unsigned mg_stage_free(const struct mg_stage *stage);
 
 /** Room for an entry's payload of up to bound bytes (at most MG_ENTRY_BYTES_MAX), to be written in place and then
@@ -66,7 +78,7 @@ static inline uint8_t *mg_stage_begin(struct mg_stage *stage, size_t bound, uint
 static inline size_t mg_stage_room(const struct mg_stage *stage)
 {
   size_t used = stage->at + MG_ENTRY_HEADER_BYTES + 8;
-  return stage->slot && used < MG_SLOT_BYTES ? MG_SLOT_BYTES - used : 0;
+  return stage->slot && used < MG_SLOT_BYTES && !mg_stage_lost(stage) ? MG_SLOT_BYTES - used : 0;
 }
 
 /** Acknowledges the entry begun last: its payload has len bytes. info and aux: see FORMAT.md. Returns its LSN. */
@@ -98,5 +110,7 @@ int mg_slot_entry(const uint8_t *slot, uint32_t tag, uint64_t gen, bool check, u
 
 /** Drainer: the slot of the oldest closed generation, or NULL. */
 const uint8_t *mg_stage_oldest(const struct mg_stage *stage, uint64_t *gen);
+/** Drainer: the slot of a generation, if it is closed; else NULL. */
+const uint8_t *mg_stage_closed(const struct mg_stage *stage, uint64_t gen);
 /** Drainer: its batch is in a segment; the slot may be used again. */
 void mg_stage_retire(struct mg_stage *stage, uint64_t gen);
