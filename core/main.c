@@ -12,8 +12,8 @@
 #include "lookup.h"
 #include "master.h"
 #include "origin.h"
+#include "output_command.h"
 #include "test_command.h"
-#include "tool.h"
 #include "worker.h"
 
 struct command {
@@ -53,8 +53,8 @@ static const struct command commands[] = {
     {"reload", mg_command_main, NULL, "[--port N | --control PATH]", "load the routes and filters again", 0},
     {"status", mg_command_main, NULL, "[--port N | --control PATH] [--json]", "what a running gateway is doing", 0},
     {"stop", mg_command_main, NULL, "[--port N | --control PATH]", "finish what runs and end", 0},
-    {"journal", mg_journal_main, NULL,
-     "ls | show ID | find [--status 5xx] [--path P] [--since T] [--route R] | cat | verify  [FOLDER]",
+    {"journal", mg_output_journal_main, NULL,
+     "ls | show ID | find [--status 5xx] [--path P] [--since T] [--route R] | cat | verify  [--format NAME] [FOLDER]",
      "what was recorded", 0},
     {"test", mg_test_main, NULL, "[BUSTED ARGUMENTS]", "run specs of filters, with the kit `moongate.test`", 0},
     {"version", version_main, NULL, "", "print the version", 0},

@@ -20,6 +20,8 @@ static const char usage[] =
     "  find [--status 5xx] [--path P] [--since T] [--route R] [--json]\n"
     "                             exchanges that match; P: the path begins so; T: 10m, 2h, or 2026-11-30T21:00:00Z\n"
     "  cat                        every exchange as a line of JSON\n"
+    "  show, find, cat --format NAME [--output FILE|FOLDER]\n"
+    "                             in another form: json, combined, har, warc, curl, raw, or an output of your own\n"
     "  verify                     proves that nothing is missing or damaged; exit code 1 if something is\n\n"
     "FOLDER is storage.work_dir of the gateway, \"journals\" unless given. A running gateway's may be read.\n";
 
@@ -28,6 +30,10 @@ struct request {
   const char *folder;
   struct mg_selection wanted;
   bool json;
+  const char *format, *to; /* of --format and --output */
+  const struct mg_journal_formats *formats;
+  void *sink; /* opened for the format */
+  bool failed;
   struct mg_buf out;
   uint64_t found;
 };
@@ -43,7 +49,11 @@ static int fail(const char *what, const char *found)
 static int read_option(struct request *request, const char *name, const char *value)
 {
   struct mg_selection *wanted = &request->wanted;
+  bool finds = strcmp(request->command, "find") == 0;
   if (!value) return fail("this option needs a value", name);
+  if (strcmp(name, "--format") == 0) return request->format = value, DONE;
+  if (strcmp(name, "--output") == 0) return request->to = value, DONE;
+  if (!finds) return fail("unknown option", name);
   struct mg_str text = mg_str(value, strlen(value));
   if (strcmp(name, "--status") == 0)
     return mg_selection_status(wanted, text) ? DONE : fail("--status takes 5xx or 404, not", value);
@@ -60,7 +70,8 @@ static int parse(struct request *request, int argc, char **argv)
 {
   static const char *const commands[] = {"ls", "show", "find", "cat", "verify"};
   *request = (struct request){.folder = "journals", .command = argc > 1 ? argv[1] : ""};
-  bool known = false, finds = strcmp(request->command, "find") == 0;
+  bool known = false, shows = strcmp(request->command, "show") == 0;
+  bool gives = shows || strcmp(request->command, "find") == 0;
   for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
     known = known || strcmp(commands[i], request->command) == 0;
   if (!known) {
@@ -69,14 +80,15 @@ static int parse(struct request *request, int argc, char **argv)
   }
   int words = 0;
   for (int i = 2; i < argc; i++) {
-    if (strcmp(argv[i], "--json") == 0 && (finds || strcmp(request->command, "show") == 0)) {
+    if (strcmp(argv[i], "--json") == 0 && gives) {
       request->json = true;
     } else if (argv[i][0] == '-') {
-      int result =
-          finds ? read_option(request, argv[i], i + 1 < argc ? argv[i + 1] : NULL) : fail("unknown option", argv[i]);
+      int result = gives || strcmp(request->command, "cat") == 0
+                       ? read_option(request, argv[i], i + 1 < argc ? argv[i + 1] : NULL)
+                       : fail("unknown option", argv[i]);
       if (result != DONE) return result;
       i++;
-    } else if (strcmp(request->command, "show") == 0 && !request->wanted.id.len) {
+    } else if (shows && !request->wanted.id.len) {
       request->wanted.id = mg_str(argv[i], strlen(argv[i]));
     } else if (words++ == 0) {
       request->folder = argv[i];
@@ -84,7 +96,9 @@ static int parse(struct request *request, int argc, char **argv)
       return fail("one folder at a time, not also", argv[i]);
     }
   }
-  if (strcmp(request->command, "show") == 0 && request->wanted.id.len != MG_EXCHANGE_ID_LEN)
+  if (request->to && !request->format) return fail("--output needs --format", NULL);
+  if (request->json && request->format) return fail("--json and --format exclude each other", NULL);
+  if (shows && request->wanted.id.len != MG_EXCHANGE_ID_LEN)
     return fail("show takes an exchange's id, 26 characters", request->wanted.id.ptr);
   return DONE;
 }
@@ -117,12 +131,28 @@ static void print_segment(void *context, const struct mg_segment_facts *facts)
                 facts->damages || facts->totals.flags & MG_SEAL_DAMAGED ? "  damaged" : "");
 }
 
+static void complain(struct request *request, struct mg_buf *why)
+{
+  if (why->len) fprintf(stderr, "moongate journal: %.*s\n", (int)why->len, why->ptr);
+  request->failed = request->failed || why->len;
+  mg_buf_free(why);
+}
+
+static bool give_to_format(struct request *request, const struct mg_found_exchange *exchange)
+{
+  struct mg_buf why = {0};
+  bool taken = request->formats->write(request->sink, exchange, &why);
+  complain(request, &why);
+  return taken && !request->wanted.id.len;
+}
+
 static bool print_exchange(void *context, const struct mg_found_exchange *exchange)
 {
   struct request *request = context;
   if (!mg_selection_takes(&request->wanted, exchange)) return true;
   bool one = request->wanted.id.len != 0;
   request->found++;
+  if (request->sink) return give_to_format(request, exchange);
   if (one && !request->json)
     mg_print_text(exchange, &request->out);
   else if (request->json || strcmp(request->command, "cat") == 0)
@@ -148,6 +178,25 @@ static void warn(void *context, const struct mg_finding *finding)
             finding->file ? finding->file : "the stage");
 }
 
+/* Opens what --format names; true where nothing is to be opened. */
+static bool open_format(struct request *request)
+{
+  struct mg_buf why = {0};
+  if (!request->format) return true;
+  request->sink = request->formats->open(request->format, request->to, &why);
+  if (!request->sink) complain(request, &why);
+  return request->sink != NULL;
+}
+
+static void close_format(struct request *request)
+{
+  struct mg_buf why = {0};
+  if (!request->sink) return;
+  request->formats->close(request->sink, &why);
+  request->sink = NULL;
+  complain(request, &why);
+}
+
 static int print_exchanges(struct request *request)
 {
   struct mg_reader_options options = {.shard = -1, .since_us = request->wanted.since_us};
@@ -158,13 +207,17 @@ static int print_exchanges(struct request *request)
     options.since_us = id.start_ms * 1000;
   }
   bool bodies = one || strcmp(request->command, "cat") == 0;
+  if (!open_format(request)) return FAILED;
+  if (request->sink) bodies = request->formats->want_bodies(request->sink);
   struct mg_assembler *assembler = mg_assembler_new(bodies, print_exchange, request);
   const struct mg_reader_events events = {.context = assembler, .entry = take_entry, .finding = warn};
   int result = mg_reader_walk(&mg_file_system, request->folder, &options, &events);
   mg_assembler_rest(assembler);
   mg_assembler_free(&assembler);
   flush(&request->out);
+  close_format(request);
   if (result != 0) return result;
+  if (request->failed) return FAILED;
   if (one && !request->found) {
     fprintf(stderr, "moongate journal: no exchange %s in %s\n", request->wanted.id.ptr, request->folder);
     return FAILED;
@@ -172,11 +225,12 @@ static int print_exchanges(struct request *request)
   return DONE;
 }
 
-int mg_journal_main(int argc, char **argv)
+int mg_journal_main(int argc, char **argv, const struct mg_journal_formats *formats)
 {
   struct request request;
   int code = parse(&request, argc, argv), error = 0;
   if (code != DONE) return code;
+  request.formats = formats;
   if (strcmp(request.command, "ls") == 0) {
     error = mg_reader_list(&mg_file_system, request.folder, print_segment, &request.out);
   } else if (strcmp(request.command, "verify") == 0) {

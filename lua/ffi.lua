@@ -14,8 +14,15 @@ if C.MG_ABI ~= ABI then
   error(("the Lua files are for ABI %d, the executable has %d"):format(ABI, tonumber(C.MG_ABI)))
 end
 
+--- Makes what a further header declares known as well (output_ffi.h: only where exchanges of the journal go out).
+local function declare(name)
+  ffi.cdef((moongate_embedded("lua/" .. name):gsub("#pragma once", "", 1)))
+end
+
+
 return {
   C = C,
+  declare = declare,
   cast = ffi.cast,
   gc = ffi.gc,
   metatype = ffi.metatype,
