@@ -340,7 +340,7 @@ static void on_channel_closed(struct mg_channel *channel)
 /* The terminal's and a service manager's signals reach the whole process group; only the master acts on them. */
 static void ignore_signals(void)
 {
-  static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
+  static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ};
   for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++) signal(ignored[i], SIG_IGN);
 }
 

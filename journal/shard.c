@@ -223,6 +223,7 @@ int mg_shard_drain_held(struct mg_shard *shard)
     mg_file_point(shard->ops, MG_POINT_SLOT_RETIRED);
   }
   if (result != 0 || shard->had_trouble) note_trouble(shard, result);
+  if (result == -ENOENT) mg_shard_look(shard); /* the folder is gone, and the stage with it */
   return result;
 }
 

@@ -61,14 +61,15 @@ void mg_shard_sync(struct mg_shard *shard)
 {
   pthread_mutex_lock(&shard->sync_mutex);
   struct batch_of_work work = take_work(shard);
-  int result = sync_stage(shard, &work), segment_result = sync_segment(shard, &work);
+  bool known = mg_shard_needs_repair(shard);
+  int result = known ? -EIO : sync_stage(shard, &work), segment_result = known ? 0 : sync_segment(shard, &work);
   if (result == 0) result = segment_result;
   if (work.stage_fd >= 0) close(work.stage_fd);
   if (work.segment_fd >= 0) close(work.segment_fd);
   if (result != 0) {
     /* The kernel says so once and counts the pages as written: only a new file can make up for it. */
     atomic_store(&shard->trouble, -result);
-    mg_log(MG_LOG_ERROR, "journal shard %u cannot be synced: %s", shard->options.number, strerror(-result));
+    if (!known) mg_log(MG_LOG_ERROR, "journal shard %u cannot be synced: %s", shard->options.number, strerror(-result));
   } else {
     if (work.lsn > atomic_load(&shard->durable_lsn)) atomic_store(&shard->durable_lsn, work.lsn);
     uint64_t drained = atomic_load(&shard->stage.drained);
