@@ -51,7 +51,7 @@ static int edit_cookie(struct mg_request *request, enum mg_edit_op op, struct mg
   if (!ex) return err;
   if (!mg_cookie_name_ok(name)) return MG_LUA_NAME;
   if (!mg_cookie_value_ok(value)) return MG_LUA_VALUE;
-  return mg_api_add_edit(ex, op, name, value);
+  return mg_api_add_edit(ex, op, name, value, MG_H_OTHER);
 }
 
 int mg_request_set_cookie(struct mg_request *request, const char *name, size_t name_len, const char *value,

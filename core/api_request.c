@@ -39,16 +39,14 @@ int mg_request_has(struct mg_request *request, const char *name, size_t name_len
   return ex ? mg_api_line(&ex->request.headers, mg_str(name, name_len), 0) != NULL : MG_LUA_GONE;
 }
 
-int mg_api_add_edit(struct mg_exchange *ex, enum mg_edit_op op, struct mg_str name, struct mg_str value)
+int mg_api_add_edit(struct mg_exchange *ex, enum mg_edit_op op, struct mg_str name, struct mg_str value,
+                    enum mg_header_id id)
 {
-  struct mg_edit *edit = mg_arena_alloc(&ex->arena, sizeof *edit + name.len + value.len);
-  if (!edit) return MG_LUA_NOMEM;
-  char *text = (char *)(edit + 1);
-  memcpy(text, name.ptr, name.len);
-  memcpy(text + name.len, value.ptr, value.len);
-  *edit =
-      (struct mg_edit){.name = mg_str(text, name.len), .value = mg_str(text + name.len, value.len), .op = (uint8_t)op};
-  *ex->last_edit = ex->newest_edit = edit;
+  struct mg_edit *edit = mg_arena_alloc(&ex->arena, sizeof *edit);
+  if (!edit || mg_header_make(&edit->line, &ex->arena, name, value, id)) return MG_LUA_NOMEM;
+  edit->next = NULL;
+  edit->op = (uint8_t)op;
+  *ex->last_edit = edit;
   ex->last_edit = &edit->next;
   return MG_LUA_OK;
 }
@@ -72,9 +70,7 @@ static int edit_request(struct mg_request *request, enum mg_edit_op op, struct m
   int err = mg_api_check_line(name, value, &id);
   if (err) return err;
   if (id == MG_H_HOST) return op == MG_EDIT_SET ? set_host(ex, value) : MG_LUA_FRAMING;
-  err = mg_api_add_edit(ex, op, name, value);
-  if (!err) ex->newest_edit->id = (uint8_t)id;
-  return err;
+  return mg_api_add_edit(ex, op, name, value, id);
 }
 
 int mg_request_set_header(struct mg_request *request, const char *name, size_t name_len, const char *value,

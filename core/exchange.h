@@ -42,9 +42,8 @@ enum mg_edit_op { MG_EDIT_SET, MG_EDIT_ADD, MG_EDIT_REMOVE, MG_EDIT_SET_COOKIE, 
 /** A change to the request's headers, applied in order when the upstream head is written. */
 struct mg_edit {
   struct mg_edit *next;
-  struct mg_str name, value; /* in the arena */
+  struct mg_header line; /* what is added, or names what is removed; of a cookie its name and value */
   uint8_t op;
-  uint8_t id; /* of a header's name */
 };
 
 /** What the edits were at one moment: a fallback drops those of the first route, not the global filters'. */
@@ -121,7 +120,7 @@ struct mg_exchange {
   struct mg_body_decoder request_body;
   struct mg_headers request_trailers;
   struct mg_address client_address;
-  struct mg_edit *first_edit, **last_edit, *newest_edit;
+  struct mg_edit *first_edit, **last_edit;
   struct mg_str new_path, new_query, new_host; /* set by filters; ptr NULL: unchanged */
   struct mg_edit_mark mark;
   struct mg_attribute *attributes;

@@ -13,15 +13,14 @@ void mg_exchange_meter(struct mg_exchange *ex, const struct mg_metered *next)
   struct mg_gateway *gateway = ex->gateway;
   const struct mg_metered *before = gateway->metered;
   unsigned weight = next ? mg_meter_weight(next->meter, ex->id_count) : 0;
-  uint64_t now = weight || gateway->metered_weight ? mg_meter_ticks(gateway->meters) : 0;
-  if (before) {
-    mg_meter_add(&before->meter->calls, 1);
-    if (gateway->metered_weight)
-      mg_meter_add(&before->meter->busy, (now - gateway->metered_since) * gateway->metered_weight);
+  if (before) mg_meter_add(&before->meter->calls, 1);
+  if (__builtin_expect(weight | gateway->metered_weight, 0)) {
+    uint64_t now = mg_meter_ticks(gateway->meters);
+    if (before) mg_meter_add(&before->meter->busy, (now - gateway->metered_since) * gateway->metered_weight);
+    gateway->metered_since = now;
+    gateway->metered_weight = weight;
   }
   gateway->metered = next;
-  gateway->metered_since = now;
-  gateway->metered_weight = weight;
   atomic_store_explicit(&gateway->cell->running_filter, next ? next->position : 0, memory_order_relaxed);
 }
 

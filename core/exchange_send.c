@@ -20,15 +20,17 @@ int mg_exchange_edited_headers(struct mg_exchange *ex, struct mg_headers *out)
   out->capacity = (uint16_t)(out->count + 8);
   if (plain && mg_headers_set(out, MG_STR("accept-encoding"), MG_STR("identity"))) return MG_ENOMEM;
   for (const struct mg_edit *edit = ex->first_edit; edit; edit = edit->next) {
+    const struct mg_header *line = &edit->line;
+    struct mg_str name = mg_str(line->name, line->name_len), value = mg_str(line->value, line->value_len);
     int err = 0;
     if (edit->op == MG_EDIT_SET)
-      err = mg_headers_set_as(out, edit->name, edit->value, edit->id);
+      err = mg_headers_set_made(out, line);
     else if (edit->op == MG_EDIT_ADD)
-      err = mg_headers_add_as(out, edit->name, edit->value, edit->id);
+      err = mg_headers_add_made(out, line);
     else if (edit->op == MG_EDIT_REMOVE)
-      mg_headers_remove_as(out, edit->name, edit->id);
+      mg_headers_remove_as(out, name, line->id);
     else
-      err = mg_cookie_set(out, edit->name, edit->op == MG_EDIT_SET_COOKIE ? &edit->value : NULL);
+      err = mg_cookie_set(out, name, edit->op == MG_EDIT_SET_COOKIE ? &value : NULL);
     if (err) return err;
   }
   return 0;

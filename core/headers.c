@@ -158,19 +158,25 @@ static int grow(struct mg_headers *list)
   return 0;
 }
 
+/* Room for one more line at the end, or NULL; it counts once list->count says so. */
+static struct mg_header *room(struct mg_headers *list)
+{
+  if (list->count == list->capacity && grow(list)) return NULL;
+  return &list->items[list->count];
+}
+
 int mg_headers_push(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id)
 {
-  if (list->count == list->capacity) {
-    int err = grow(list);
-    if (err) return err;
-  }
-  list->items[list->count++] = (struct mg_header){
+  struct mg_header *line = room(list);
+  if (!line) return MG_ENOMEM;
+  *line = (struct mg_header){
       .name = name.ptr,
       .value = value.ptr,
       .value_len = (uint32_t)value.len,
       .name_len = (uint16_t)name.len,
       .id = (uint8_t)id,
   };
+  list->count++;
   list->present |= 1u << id;
   return 0;
 }
@@ -223,12 +229,12 @@ const struct mg_header *mg_headers_get(const struct mg_headers *list, enum mg_he
   return NULL;
 }
 
-/* Fills line with a copy laid out as it goes out, so that a writer can take it in one piece with its neighbours. */
-static int copy_line(struct mg_headers *list, struct mg_header *line, struct mg_str name, struct mg_str value,
-                     enum mg_header_id id)
+/* Laid out as it goes out, a line can be taken by a writer in one piece with its neighbours. */
+int mg_header_make(struct mg_header *line, struct mg_arena *arena, struct mg_str name, struct mg_str value,
+                   enum mg_header_id id)
 {
   if (name.len > UINT16_MAX || value.len > UINT32_MAX) return MG_ENOMEM;
-  char *copy = mg_arena_alloc(list->arena, name.len + value.len + 4);
+  char *copy = mg_arena_alloc(arena, name.len + value.len + 4);
   if (!copy) return MG_ENOMEM;
   memcpy(copy, name.ptr, name.len);
   memcpy(copy + name.len, ": ", 2);
@@ -245,13 +251,34 @@ static int copy_line(struct mg_headers *list, struct mg_header *line, struct mg_
   return 0;
 }
 
+static unsigned remove_from(struct mg_headers *list, struct mg_str name, enum mg_header_id id, unsigned from)
+{
+  unsigned removed = 0;
+  struct mg_header *line;
+  while ((line = next_line(list, name, id, &from))) {
+    line->flags |= MG_HEADER_GONE;
+    removed++;
+  }
+  return removed;
+}
+
 int mg_headers_add_as(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id)
 {
-  struct mg_header line;
-  int err = copy_line(list, &line, name, value, id);
-  if (!err) err = mg_headers_push(list, name, value, id);
-  if (!err) list->items[list->count - 1] = line;
-  return err;
+  struct mg_header *line = room(list);
+  if (!line || mg_header_make(line, list->arena, name, value, id)) return MG_ENOMEM;
+  list->count++;
+  list->present |= 1u << id;
+  return 0;
+}
+
+int mg_headers_add_made(struct mg_headers *list, const struct mg_header *made)
+{
+  struct mg_header *line = room(list);
+  if (!line) return MG_ENOMEM;
+  *line = *made;
+  list->count++;
+  list->present |= 1u << made->id;
+  return 0;
 }
 
 int mg_headers_add(struct mg_headers *list, struct mg_str name, struct mg_str value)
@@ -262,12 +289,21 @@ int mg_headers_add(struct mg_headers *list, struct mg_str name, struct mg_str va
 int mg_headers_set_as(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id)
 {
   unsigned from = 0;
-  struct mg_header *first = next_line(list, name, id, &from), *other, line;
+  struct mg_header *first = next_line(list, name, id, &from);
   if (!first) return mg_headers_add_as(list, name, value, id);
-  int err = copy_line(list, &line, name, value, id);
-  if (err) return err;
-  while ((other = next_line(list, name, id, &from))) other->flags |= MG_HEADER_GONE;
-  *first = line;
+  if (mg_header_make(first, list->arena, name, value, id)) return MG_ENOMEM;
+  remove_from(list, name, id, from);
+  return 0;
+}
+
+int mg_headers_set_made(struct mg_headers *list, const struct mg_header *made)
+{
+  struct mg_str name = mg_str(made->name, made->name_len);
+  unsigned from = 0;
+  struct mg_header *first = next_line(list, name, made->id, &from);
+  if (!first) return mg_headers_add_made(list, made);
+  *first = *made;
+  remove_from(list, name, made->id, from);
   return 0;
 }
 
@@ -278,13 +314,7 @@ int mg_headers_set(struct mg_headers *list, struct mg_str name, struct mg_str va
 
 unsigned mg_headers_remove_as(struct mg_headers *list, struct mg_str name, enum mg_header_id id)
 {
-  unsigned removed = 0, from = 0;
-  struct mg_header *line;
-  while ((line = next_line(list, name, id, &from))) {
-    line->flags |= MG_HEADER_GONE;
-    removed++;
-  }
-  return removed;
+  return remove_from(list, name, id, 0);
 }
 
 unsigned mg_headers_remove(struct mg_headers *list, struct mg_str name)

@@ -102,6 +102,14 @@ int mg_headers_add_as(struct mg_headers *list, struct mg_str name, struct mg_str
 int mg_headers_set_as(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id);
 unsigned mg_headers_remove_as(struct mg_headers *list, struct mg_str name, enum mg_header_id id);
 
+/** Makes a line for a list that is edited later: name and value are copied into arena as they go out. 0 or MG_ENOMEM. */
+int mg_header_make(struct mg_header *line, struct mg_arena *arena, struct mg_str name, struct mg_str value,
+                   enum mg_header_id id);
+
+/** Appends a line that was made, or replaces all lines of its name by it. Its text is borrowed. 0 or MG_ENOMEM. */
+int mg_headers_add_made(struct mg_headers *list, const struct mg_header *line);
+int mg_headers_set_made(struct mg_headers *list, const struct mg_header *line);
+
 /** True if name is an HTTP token (RFC 9110, 5.6.2) of 1 to 256 bytes. */
 bool mg_header_name_ok(struct mg_str name);
 

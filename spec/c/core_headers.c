@@ -196,6 +196,34 @@ TEST(copies_are_laid_out_as_they_go_out)
   tear_down(&f);
 }
 
+TEST(made_lines_serve_many_lists)
+{
+  struct fixture f;
+  struct mg_header line;
+  set_up(&f);
+  push(&f.list, "X-A", "1");
+  push(&f.list, "Host", "a");
+  push(&f.list, "x-a", "2");
+  struct mg_headers other = f.list;
+  struct mg_header items[4];
+  memcpy(items, f.list.items, f.list.count * sizeof *items);
+  other.items = items;
+  other.capacity = 4;
+
+  CHECK_INT(mg_header_make(&line, &f.arena, MG_STR("X-a"), MG_STR("new"), MG_H_OTHER), 0);
+  CHECK_INT(mg_headers_set_made(&f.list, &line), 0);
+  CHECK_STR(text(dump(&f.list)), "X-a=new;Host=a;");
+  CHECK_INT(mg_headers_add_made(&other, &line), 0);
+  CHECK_STR(text(dump(&other)), "X-A=1;Host=a;x-a=2;X-a=new;");
+  CHECK_INT(mg_headers_set_made(&other, &line), 0);
+  CHECK_STR(text(dump(&other)), "X-a=new;Host=a;");
+
+  CHECK_INT(mg_header_make(&line, &f.arena, MG_STR("Cookie"), MG_STR("c"), MG_H_OTHER), 0);
+  CHECK_INT(mg_headers_set_made(&f.list, &line), 0); /* the first of its name */
+  CHECK_STR(text(dump(&f.list)), "X-a=new;Host=a;Cookie=c;");
+  tear_down(&f);
+}
+
 TEST(lists_grow_and_arenas_end)
 {
   struct fixture f;
@@ -277,5 +305,6 @@ RUN_TESTS({"every name has its id", every_name_has_its_id},
           {"a changed byte changes the id", a_changed_byte_changes_the_id}, {"families", families}, {"edits", edits},
           {"families are told apart by name", families_are_told_apart_by_name},
           {"copies are laid out as they go out", copies_are_laid_out_as_they_go_out},
+          {"made lines serve many lists", made_lines_serve_many_lists},
           {"lists grow and arenas end", lists_grow_and_arenas_end}, {"byte classes", byte_classes},
           {"control bytes are counted", control_bytes_are_counted}, {"comma lists", comma_lists})
