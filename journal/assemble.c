@@ -1,46 +1,76 @@
 /* assemble.c - exchanges under way, by shard, epoch and number.
  * Owns: their texts.   May call: reader, mem.   Never: a file.   Thread: one per assembler. */
-#include "assemble.h"
-
 #include <stdlib.h>
 
-enum { BUCKETS = 4096, CHUNK = 8192, EXCHANGE_BYTES_MAX = 8 << 20 };
+#include "assemble_private.h"
 
-struct mg_assembler {
-  struct mg_found_exchange *buckets[BUCKETS];
-  struct mg_pool chunks;
-  bool bodies;
-  bool stopped;
-  bool (*done)(void *context, const struct mg_found_exchange *exchange);
-  void *context;
-};
+enum { CHUNK = 8192, FIRST = 1024, EXCHANGE_BYTES_MAX = 8 << 20 };
 
 struct mg_assembler *
 mg_assembler_new(bool bodies, bool (*done)(void *context, const struct mg_found_exchange *exchange), void *context)
 {
   struct mg_assembler *assembler = mg_calloc(1, sizeof *assembler);
   mg_pool_init(&assembler->chunks, CHUNK, 64);
+  mg_pool_init(&assembler->firsts, sizeof(struct mg_found_exchange) + FIRST, 1024);
   assembler->bodies = bodies;
   assembler->done = done;
   assembler->context = context;
   return assembler;
 }
 
-static struct mg_found_exchange **place_of(struct mg_assembler *assembler, const struct mg_origin_of *origin,
-                                           uint64_t number)
+struct mg_found_exchange **mg_assembler_place(struct mg_assembler *assembler, unsigned shard, uint32_t epoch,
+                                              uint64_t number)
 {
-  struct mg_found_exchange **at = &assembler->buckets[(number ^ origin->shard * 2654435761u) % BUCKETS];
-  while (*at && ((*at)->number != number || (*at)->epoch != origin->epoch || (*at)->shard != origin->shard))
-    at = &(*at)->next;
+  struct mg_found_exchange **at = &assembler->buckets[(number ^ shard * 2654435761u) % MG_ASSEMBLER_BUCKETS];
+  while (*at && ((*at)->number != number || (*at)->epoch != epoch || (*at)->shard != shard)) at = &(*at)->next;
   return at;
 }
 
-static void free_exchange(struct mg_found_exchange *exchange)
+struct mg_found_exchange *mg_assembler_add(struct mg_assembler *assembler, struct mg_found_exchange **at,
+                                           unsigned shard, uint32_t epoch, uint64_t number)
 {
-  mg_arena_reset(&exchange->arena, NULL, 0);
+  struct mg_found_exchange *exchange = mg_pool_get(&assembler->firsts);
+  memset(exchange, 0, sizeof *exchange);
+  exchange->shard = shard;
+  exchange->epoch = epoch;
+  exchange->number = number;
+  exchange->held = sizeof *exchange + FIRST;
+  mg_arena_init(&exchange->arena, exchange + 1, FIRST, &assembler->chunks, EXCHANGE_BYTES_MAX);
+  assembler->held += exchange->held;
+  *at = exchange;
+  return exchange;
+}
+
+void mg_exchange_empty(struct mg_assembler *assembler, struct mg_found_exchange *exchange)
+{
+  mg_arena_reset(&exchange->arena, exchange + 1, FIRST);
   mg_buf_free(&exchange->body[0]);
   mg_buf_free(&exchange->body[1]);
-  free(exchange);
+  assembler->held -= exchange->held;
+  exchange->held = 0;
+}
+
+void mg_assembler_drop(struct mg_assembler *assembler, struct mg_found_exchange *exchange)
+{
+  struct mg_found_exchange **at = mg_assembler_place(assembler, exchange->shard, exchange->epoch, exchange->number);
+  *at = exchange->next;
+  if (exchange->given_up) {
+    mg_exchange_list_remove(&assembler->given_up, exchange);
+    assembler->given_up_count--;
+  } else {
+    mg_exchange_list_remove(&assembler->lanes[exchange->shard].open, exchange);
+    assembler->open_count--;
+  }
+  mg_exchange_empty(assembler, exchange);
+  mg_pool_put(&assembler->firsts, exchange);
+}
+
+bool mg_assembler_give(struct mg_assembler *assembler, struct mg_found_exchange *exchange, enum mg_incomplete why)
+{
+  if (assembler->stopped) return false;
+  exchange->incomplete = why;
+  assembler->stopped = !assembler->done(assembler->context, exchange);
+  return !assembler->stopped;
 }
 
 /* Texts live as long as the exchange; past its limit they are empty. */
@@ -166,47 +196,101 @@ static void take_head(struct mg_found_exchange *exchange, const struct mg_entry 
     add(exchange, list, keep(exchange, entry->content));
 }
 
-static void give_out(struct mg_assembler *assembler, struct mg_found_exchange **at, bool shown)
+/* An exchange whose START is not to be had, under an id of its own that is the same each time it is read. */
+static void name_orphan(struct mg_found_exchange *exchange)
 {
-  struct mg_found_exchange *exchange = *at;
-  *at = exchange->next;
-  if (shown && exchange->started && !assembler->stopped)
-    assembler->stopped = !assembler->done(assembler->context, exchange);
-  free_exchange(exchange);
+  exchange->start_us = exchange->end_us;
+  write_id(exchange, (uint64_t)exchange->epoch << 40 ^ exchange->number);
+}
+
+/* Whether an exchange without a START began before the first entry that was taken of its shard. */
+static bool began_before(const struct mg_lane *lane, const struct mg_found_exchange *exchange)
+{
+  if (lane->resumed) return false;
+  return !lane->first_number || exchange->epoch < lane->first_epoch ||
+         (exchange->epoch == lane->first_epoch && exchange->number < lane->first_number);
+}
+
+/* At its END. False when done has stopped; the exchange is kept then. */
+static bool give_out(struct mg_assembler *assembler, struct mg_found_exchange *exchange)
+{
+  const struct mg_lane *lane = &assembler->lanes[exchange->shard];
+  bool orphan = !exchange->started;
+  if (orphan && !exchange->given_up && (!assembler->bounded || began_before(lane, exchange))) return true;
+  if (orphan && !exchange->given_up) name_orphan(exchange);
+  return mg_assembler_give(assembler, exchange, orphan ? MG_NO_START : MG_COMPLETE);
+}
+
+static void take_body(struct mg_assembler *assembler, struct mg_found_exchange *exchange, const struct mg_entry *entry)
+{
+  struct mg_buf *body = &exchange->body[entry->direction];
+  size_t len = entry->content.len;
+  exchange->body_recorded[entry->direction] += len;
+  if (!assembler->bodies) return;
+  if (assembler->bounded && body->len + len > assembler->bounds.body_max)
+    len = assembler->bounds.body_max > body->len ? assembler->bounds.body_max - body->len : 0;
+  mg_buf_append(body, entry->content.ptr, len);
+}
+
+static void count_held(struct mg_assembler *assembler, struct mg_found_exchange *exchange)
+{
+  size_t held =
+      sizeof *exchange + FIRST + exchange->arena.taken + exchange->body[0].capacity + exchange->body[1].capacity;
+  assembler->held += held - exchange->held;
+  exchange->held = held;
+}
+
+/* The exchange of an entry, which is a new one when there is none. NULL once done has stopped. */
+static struct mg_found_exchange *find(struct mg_assembler *assembler, const struct mg_origin_of *origin,
+                                      const struct mg_entry *entry)
+{
+  struct mg_lane *lane = &assembler->lanes[origin->shard];
+  struct mg_found_exchange **at = mg_assembler_place(assembler, origin->shard, origin->epoch, entry->number);
+  if (*at) return *at;
+  if (!mg_assembler_make_room(assembler, lane, origin->epoch)) return NULL;
+  at = mg_assembler_place(assembler, origin->shard, origin->epoch, entry->number);
+  struct mg_found_exchange *exchange = mg_assembler_add(assembler, at, origin->shard, origin->epoch, entry->number);
+  exchange->first = (struct mg_first_entry){origin->epoch, origin->lsn, origin->segment, origin->offset};
+  exchange->start_us = entry->time_us;
+  mg_exchange_list_add(&lane->open, exchange);
+  assembler->open_count++;
+  if (entry->type == MG_ENTRY_START && !lane->first_number) {
+    lane->first_epoch = origin->epoch;
+    lane->first_number = entry->number;
+  }
+  return exchange;
 }
 
 bool mg_assembler_take(struct mg_assembler *assembler, const struct mg_origin_of *origin, const struct mg_scope *scope,
                        const struct mg_entry *entry)
 {
-  if (entry->type == MG_ENTRY_GAP) return true;
-  struct mg_found_exchange **at = place_of(assembler, origin, entry->number);
-  if (!*at) {
-    *at = mg_calloc(1, sizeof **at);
-    (*at)->shard = origin->shard;
-    (*at)->epoch = origin->epoch;
-    (*at)->number = entry->number;
-    mg_arena_init(&(*at)->arena, NULL, 0, &assembler->chunks, EXCHANGE_BYTES_MAX);
-  }
-  struct mg_found_exchange *exchange = *at;
+  if (entry->type == MG_ENTRY_GAP || origin->shard >= MG_ASSEMBLER_SHARDS) return true;
+  struct mg_found_exchange *exchange = find(assembler, origin, entry);
+  if (!exchange) return false;
+  assembler->lanes[origin->shard].time_us = entry->time_us;
+  exchange->last_lsn = origin->lsn;
+  if (exchange->given_up && entry->type != MG_ENTRY_END && entry->type != MG_ENTRY_DROP) return true;
   switch (entry->type) {
   case MG_ENTRY_START:
     take_start(exchange, origin, scope, entry);
     break;
   case MG_ENTRY_BODY:
-    exchange->body_recorded[entry->direction] += entry->content.len;
-    if (assembler->bodies) mg_buf_append(&exchange->body[entry->direction], entry->content.ptr, entry->content.len);
+    take_body(assembler, exchange, entry);
     break;
   case MG_ENTRY_HEAD:
     take_head(exchange, entry);
     break;
   case MG_ENTRY_END:
     take_end(assembler, exchange, scope, entry);
-    give_out(assembler, at, true);
-    break;
+    if (!give_out(assembler, exchange)) return false;
+    mg_assembler_drop(assembler, exchange);
+    return true;
   default:
-    give_out(assembler, at, false);
+    mg_assembler_drop(assembler, exchange);
+    return true;
   }
-  return !assembler->stopped;
+  count_held(assembler, exchange);
+  return true;
 }
 
 static int by_start(const void *a, const void *b)
@@ -218,18 +302,15 @@ static int by_start(const void *a, const void *b)
 void mg_assembler_rest(struct mg_assembler *assembler)
 {
   struct mg_buf rest = {0};
-  for (unsigned i = 0; i < BUCKETS; i++) {
-    for (struct mg_found_exchange *one = assembler->buckets[i]; one; one = one->next)
+  for (unsigned i = 0; i < MG_ASSEMBLER_SHARDS; i++)
+    for (struct mg_found_exchange *one = assembler->lanes[i].open.oldest; one; one = one->newer)
       mg_buf_append(&rest, &one, sizeof one);
-    assembler->buckets[i] = NULL;
-  }
   size_t count = rest.len / sizeof(struct mg_found_exchange *);
   struct mg_found_exchange **all = (struct mg_found_exchange **)(void *)rest.ptr;
   if (count) qsort(all, count, sizeof *all, by_start);
   for (size_t i = 0; i < count; i++) {
-    struct mg_found_exchange *next = NULL, *one = all[i];
-    one->next = next;
-    give_out(assembler, &one, true);
+    if (all[i]->started && !mg_assembler_give(assembler, all[i], MG_NO_END)) break;
+    mg_assembler_drop(assembler, all[i]);
   }
   mg_buf_free(&rest);
 }
@@ -238,8 +319,10 @@ void mg_assembler_free(struct mg_assembler **pointer)
 {
   struct mg_assembler *assembler = *pointer;
   *pointer = NULL;
-  for (unsigned i = 0; i < BUCKETS; i++)
-    while (assembler->buckets[i]) give_out(assembler, &assembler->buckets[i], false);
+  if (!assembler) return;
+  for (unsigned i = 0; i < MG_ASSEMBLER_BUCKETS; i++)
+    while (assembler->buckets[i]) mg_assembler_drop(assembler, assembler->buckets[i]);
   mg_pool_destroy(&assembler->chunks);
+  mg_pool_destroy(&assembler->firsts);
   free(assembler);
 }

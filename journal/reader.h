@@ -15,7 +15,9 @@ enum mg_finding_kind {
   MG_FOUND_MISSING,    /* LSNs from `from` on that are in no file; count of them */
   MG_FOUND_REPEATED,   /* a batch whose LSNs were there before */
   MG_FOUND_UNREADABLE, /* a file that is no segment, or of a later version */
-  MG_FOUND_SET_ASIDE   /* a file that recovery has put aside */
+  MG_FOUND_SET_ASIDE,  /* a file that recovery has put aside */
+  MG_FOUND_DELETED,    /* a segment that went away while it was being read (mg_follow) */
+  MG_FOUND_REWOUND     /* LSNs that were read and then lost by the machine; others bear them now (mg_follow) */
 };
 
 struct mg_finding {
@@ -23,6 +25,7 @@ struct mg_finding {
   unsigned shard;
   const char *file; /* borrowed for the call; NULL for a stage */
   uint64_t from, count;
+  uint64_t offset; /* DAMAGE: of the place, where it is known */
 };
 
 /** Where an entry comes from; valid for the call. */
@@ -32,6 +35,7 @@ struct mg_origin_of {
   uint64_t lsn;
   uint64_t id_base;
   bool staged; /* not in a segment yet */
+  uint64_t segment, offset; /* number of the segment, and where its batch begins there; staged: where it will be */
 };
 
 struct mg_reader_events {

@@ -24,7 +24,28 @@ int mg_scan_open(struct mg_scan *scan, const struct mg_file_ops *ops, const char
   scan->damages = scan->sealed && scan->seal.data_end > scan->size; /* cut short after it was sealed */
   scan->at = scan->data_end = MG_DATA_START;
   scan->block_at = UINT64_MAX;
+  scan->ahead = UINT32_MAX;
   return 0;
+}
+
+void mg_scan_seek(struct mg_scan *scan, uint64_t offset)
+{
+  if (offset < MG_DATA_START || offset > scan->size || offset % 8 != 0) return;
+  scan->at = scan->data_end = offset;
+  scan->in_batch = false;
+}
+
+bool mg_scan_refresh(struct mg_scan *scan)
+{
+  uint8_t head[MG_DATA_START];
+  struct mg_preamble preamble;
+  uint32_t version;
+  if (scan->sealed || scan->ops->read(scan->fd, head, sizeof head, 0) != sizeof head) return true;
+  if (!mg_preamble_read(&preamble, head, &version) || memcmp(preamble.uuid, scan->preamble.uuid, sizeof preamble.uuid))
+    return false;
+  scan->sealed = mg_seal_read(&scan->seal, scan->seed, head + MG_SEAL_AT);
+  if (scan->sealed) scan->ops->size(scan->fd, &scan->size);
+  return true;
 }
 
 void mg_scan_close(struct mg_scan *scan)
@@ -54,6 +75,7 @@ static uint64_t limit_of(const struct mg_scan *scan)
 static bool begins_later(struct mg_scan *scan, uint64_t at)
 {
   uint64_t from = at - at % MG_BLOCK_BYTES + MG_BLOCK_BYTES, limit = limit_of(scan);
+  if ((limit - at) / MG_BLOCK_BYTES > scan->ahead) limit = from + (uint64_t)scan->ahead * MG_BLOCK_BYTES;
   for (uint64_t next = from; next < limit; next += MG_BLOCK_BYTES) {
     enum mg_fragment_type type;
     const uint8_t *payload;

@@ -25,7 +25,9 @@ struct mg_scan {
   size_t block_len;
   size_t batch_len;
   bool in_batch;
-  bool resync; /* a block was skipped: the rest of what was lost may follow */
+  bool resync;    /* a block was skipped: the rest of what was lost may follow */
+  uint32_t ahead; /* blocks behind an empty place in which later batches are looked for, which make it damage; all of
+                     them unless a reader that comes again and again lowers it */
   uint64_t batch_from;
   uint8_t block[MG_BLOCK_BYTES];
   uint8_t batch[MG_FRAMED_MAX + MG_BATCH_PLAIN_MAX];
@@ -37,6 +39,13 @@ enum mg_scan_result { MG_SCAN_END = 0, MG_SCAN_BATCH = 1, MG_SCAN_DAMAGE = -1 };
  * mg_preamble_read). */
 int mg_scan_open(struct mg_scan *scan, const struct mg_file_ops *ops, const char *path, uint32_t *version);
 void mg_scan_close(struct mg_scan *scan);
+
+/** Goes on at offset, which was a data_end of this segment: batches before it are passed over. */
+void mg_scan_seek(struct mg_scan *scan, uint64_t offset);
+
+/** Looks whether a segment that was open has been sealed since. False when the file is another segment now (an empty
+ * one was made the next one): close it and open the shard's segments anew. */
+bool mg_scan_refresh(struct mg_scan *scan);
 
 /** The next batch: its bytes are in scan->batch, scan->batch_len of them, until the next call. MG_SCAN_DAMAGE:
  * something was skipped; go on. MG_SCAN_END: nothing more, or nothing yet in a file that is being written: calling
