@@ -91,12 +91,23 @@ static void judge_upstreams(struct mg_condition *condition, const struct mg_stat
 /* Every worker writes one segment and makes room for the next before it is needed. */
 static void judge_journal(struct mg_condition *condition, const struct mg_status *status)
 {
-  uint64_t left, dropped = 0;
+  uint64_t left, dropped = 0, repairs = 0;
   unsigned workers = mg_workers_count(status->workers);
   uint64_t wanted = 2 * workers * status->settings->shard_bytes;
   const char *folder = status->settings->work_dir;
-  for (unsigned i = 0; i < workers; i++)
-    dropped += atomic_load_explicit(&mg_shm_worker(status->shm, i)->count.journal_dropped, memory_order_relaxed);
+  for (unsigned i = 0; i < workers; i++) {
+    const struct mg_worker_cell *cell = mg_shm_worker(status->shm, i);
+    int trouble = (int)atomic_load_explicit(&cell->journal_errno, memory_order_relaxed);
+    dropped += atomic_load_explicit(&cell->count.journal_dropped, memory_order_relaxed);
+    repairs += atomic_load_explicit(&cell->count.journal_repairs, memory_order_relaxed);
+    if (trouble)
+      add(condition, MG_LEVEL_ERROR, "journal", MG_STR(""), "worker %u cannot write the journal in %s: %s", i, folder,
+          strerror(trouble));
+  }
+  if (repairs)
+    add(condition, MG_LEVEL_WARN, "journal", MG_STR(""),
+        "%llu files of the journal were lost and replaced since the start; see the log and moongate journal verify",
+        (unsigned long long)repairs);
   if (dropped)
     add(condition, MG_LEVEL_WARN, "journal", MG_STR(""), "%llu exchanges could not be recorded since the start",
         (unsigned long long)dropped);

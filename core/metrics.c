@@ -40,6 +40,7 @@ static const struct counter {
     {"journal_exchanges", "journal_exchanges", "Exchanges recorded.", ""},
     {"journal_dropped", "journal_exchanges_dropped", "Exchanges that were to be recorded and could not be.", ""},
     {"journal_bytes", "journal_bytes", "Bytes written into segments, compressed where that is on.", ""},
+    {"journal_repairs", "journal_repairs", "Files of the journal that were lost and replaced.", ""},
     {"exchanges_active", "exchanges_active", "Requests in progress, tunnels included.", ""},
 };
 enum { COUNTERS = sizeof counters / sizeof counters[0], NAME_SIZE = 96 };

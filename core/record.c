@@ -286,6 +286,7 @@ void mg_recorder_flush(struct mg_recorder *recorder, struct mg_worker_cell *cell
   mg_shard_flush(recorder->shard);
   struct mg_shard_facts facts = mg_shard_facts(recorder->shard);
   atomic_store_explicit(&cell->count.journal_bytes, facts.placed_bytes, memory_order_relaxed);
+  atomic_store_explicit(&cell->count.journal_repairs, facts.repairs, memory_order_relaxed);
   atomic_store_explicit(&cell->journal_errno, (uint32_t)facts.trouble, memory_order_relaxed);
 }
 

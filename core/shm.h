@@ -39,7 +39,8 @@ enum { MG_WORKERS_MAX = 256, MG_TARGET_ADDRESSES_MAX = 8, MG_CACHE_LINE = 64 };
   X(exchanges_active)     \
   X(journal_exchanges)    \
   X(journal_dropped)      \
-  X(journal_bytes)
+  X(journal_bytes)        \
+  X(journal_repairs)
 
 /** One worker's lines. The worker writes, the master reads; values only ever tear across fields, never within one. */
 struct mg_worker_cell {
