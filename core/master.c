@@ -162,6 +162,7 @@ static void fill_status(void *context, struct mg_status *status)
                                .management = master->management_text,
                                .control = master->control_path,
                                .routes = master->options.routes,
+                               .server = master->options.server,
                                .started = master->started,
                                .state = master->stage < STAGE_SERVING   ? MG_STATE_STARTING
                                         : master->stage > STAGE_SERVING ? MG_STATE_STOPPING

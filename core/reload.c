@@ -57,7 +57,8 @@ struct mg_reload {
   struct mg_buf first_settings; /* of the first bundle: in force until the next start */
   struct mg_buf warned_settings;
   struct mg_buf outcome;
-  time_t outcome_at;
+  struct mg_buf refusal; /* the last refused outcome, also once others have followed it */
+  time_t outcome_at, loaded_at, refused_at;
   bool outcome_refused;
   uint64_t done, refusals;
   bool retry; /* the refusal was for want of room and nobody waits for an answer: try again */
@@ -100,6 +101,11 @@ static void settle(struct mg_reload *reload, bool ok)
   reload->step = STEP_IDLE;
   reload->outcome_at = time(NULL);
   reload->outcome_refused = !ok;
+  *(ok ? &reload->loaded_at : &reload->refused_at) = reload->outcome_at;
+  if (!ok) {
+    reload->refusal.len = 0;
+    mg_buf_append(&reload->refusal, text.ptr, text.len);
+  }
   *(ok ? &reload->done : &reload->refusals) += 1;
   uv_timer_stop(&reload->timer);
   mg_buf_free(&reload->next.bundle);
@@ -431,6 +437,9 @@ struct mg_reload_facts mg_reload_facts(const struct mg_reload *reload)
                                   .at = reload->outcome_at,
                                   .refused = reload->outcome_refused,
                                   .text = text_of(&reload->outcome),
+                                  .loaded_at = reload->loaded_at,
+                                  .refused_at = reload->refused_at,
+                                  .refusal = text_of(&reload->refusal),
                                   .done = reload->done,
                                   .refusals = reload->refusals};
 }
@@ -461,5 +470,6 @@ void mg_reload_close(struct mg_reload **reload_at)
   mg_buf_free(&reload->first_settings);
   mg_buf_free(&reload->warned_settings);
   mg_buf_free(&reload->outcome);
+  mg_buf_free(&reload->refusal);
   uv_close((uv_handle_t *)&reload->timer, on_timer_closed);
 }

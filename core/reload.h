@@ -12,11 +12,14 @@
 struct mg_reload;
 
 struct mg_reload_facts {
-  uint64_t generation; /* that every worker runs; 0 before the first */
-  time_t at;           /* of the last attempt; 0 when there was none after the start */
-  bool refused;        /* the last attempt was */
-  struct mg_str text;  /* its outcome in words; borrowed until the next attempt */
-  uint64_t done;       /* attempts since the start, the first included */
+  uint64_t generation;   /* that every worker runs; 0 before the first */
+  time_t at;             /* of the last attempt; 0 when there was none after the start */
+  bool refused;          /* the last attempt was */
+  struct mg_str text;    /* its outcome in words; borrowed until the next attempt */
+  time_t loaded_at;      /* of the last that was not refused; 0: never */
+  time_t refused_at;     /* of the last that was; 0: never */
+  struct mg_str refusal; /* why; borrowed until the next one */
+  uint64_t done;         /* attempts since the start, the first included */
   uint64_t refusals;
 };
 

@@ -127,6 +127,16 @@ static void json_reload(const struct mg_reload_facts *reload, struct mg_buf *out
   mg_json_number(out, "generation", reload->generation);
   mg_json_number(out, "loads_done", reload->done);
   mg_json_number(out, "loads_refused", reload->refusals);
+  if (reload->loaded_at) {
+    format_time(reload->loaded_at, at);
+    mg_json_field(out, "loaded_at", at);
+  }
+  if (reload->refusal.len) {
+    format_time(reload->refused_at, at);
+    mg_buf_printf(out, "\"last_refusal\":{\"at\":\"%s\",\"text\":", at);
+    mg_json_string(out, without_line_end(reload->refusal));
+    mg_buf_append(out, "},", 2);
+  }
   mg_buf_printf(out, "\"last_load\":");
   if (!reload->at) {
     mg_buf_append(out, "null,", 5);
@@ -193,6 +203,8 @@ void mg_status_json(const struct mg_status *status, struct mg_buf *out)
   json_totals(status, out);
   mg_buf_append(out, ",", 1);
   mg_status_filters_json(status, out);
+  mg_buf_append(out, ",", 1);
+  mg_status_system_json(status, out);
   mg_buf_append(out, ",", 1);
   mg_status_routes_json(status, out);
   mg_buf_append(out, "}\n", 2);

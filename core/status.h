@@ -20,6 +20,7 @@ struct mg_status {
   const char *management; /* NULL: none */
   const char *control;
   const char *routes;
+  const char *server; /* the file of settings; NULL: none */
   time_t started;
   enum mg_state state;
   struct mg_reload_facts reload;
@@ -39,6 +40,9 @@ void mg_status_json(const struct mg_status *status, struct mg_buf *out);
 void mg_status_filters_text(const struct mg_status *status, struct mg_buf *out);
 void mg_status_filters_json(const struct mg_status *status, struct mg_buf *out);
 
-/** status_routes.c: appends `"filters":[...],"journal":{...},"per_route":[...],"targets":[...],
+/** status_system.c: appends `"processes":[...],"server":...,"settings":[...]` without braces. */
+void mg_status_system_json(const struct mg_status *status, struct mg_buf *out);
+
+/** status_routes.c: appends `"journal":{...},"per_route":[...],"targets":[...],
  * "health_checks":[...],"configuration":{...}` without braces. */
 void mg_status_routes_json(const struct mg_status *status, struct mg_buf *out);

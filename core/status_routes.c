@@ -1,9 +1,8 @@
-/* status_routes.c - the part of the JSON status that is about routes, filters and targets, and what is recorded.
- * Owns: nothing.   May call: mem, json, shm, meter, space, inventory, health, condition.   Never: change anything.
+/* status_routes.c - the part of the JSON status that is about routes and targets, and what is recorded.
+ * Owns: nothing.   May call: mem, json, shm, space, inventory, health, condition.   Never: change anything.
  * Thread: the loop thread. */
 #include "condition.h"
 #include "json.h"
-#include "meter.h"
 #include "space.h"
 #include "status.h"
 
@@ -70,29 +69,6 @@ static void check(const struct mg_health_view *view, struct mg_buf *out)
   mg_json_close(out, "},");
 }
 
-static void filter(void *context, const struct mg_meter_sum *sum)
-{
-  struct mg_buf *out = context;
-  mg_buf_append(out, "{", 1);
-  mg_json_field(out, "route", sum->route);
-  mg_json_field(out, "filter", sum->filter);
-  mg_json_number(out, "calls", sum->calls);
-  mg_json_number(out, "errors", sum->errors);
-  mg_json_number(out, "kills", sum->kills);
-  mg_json_number(out, "busy_us", (uint64_t)(sum->busy_s * 1e6));
-  mg_json_close(out, "},");
-}
-
-static void filters(const struct mg_status *status, struct mg_buf *out)
-{
-  struct mg_meters *tables[MG_WORKERS_MAX];
-  unsigned count = mg_workers_count(status->workers);
-  for (unsigned i = 0; i < count; i++) tables[i] = mg_shm_meters(status->shm, i);
-  mg_buf_printf(out, "\"filters\":[");
-  mg_meters_sum(tables, count, filter, out);
-  mg_json_close(out, "],");
-}
-
 static void journal(const struct mg_status *status, struct mg_buf *out)
 {
   uint64_t left;
@@ -105,7 +81,6 @@ static void journal(const struct mg_status *status, struct mg_buf *out)
 void mg_status_routes_json(const struct mg_status *status, struct mg_buf *out)
 {
   const struct mg_inventory *inventory = status->inventory;
-  filters(status, out);
   journal(status, out);
   mg_buf_printf(out, "\"per_route\":[");
   for (unsigned i = 0; i < inventory->route_count; i++) route(status, i, out);
