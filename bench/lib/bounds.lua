@@ -29,6 +29,8 @@ bounds.list = {
 -- Of whole runs, in one place with the others: judged by cost.lua's own measurements.
 bounds.idle_connection_kib = { must = 2, aim = 0.5 }
 bounds.p99_above_nginx_us = { must = 300, aim = 0 }
+bounds.p99_of_metadata_above_nginx_us = { must = 500, aim = 0 }
+bounds.allocations = { must = 0.001, aim = 0 } -- per request; what a run makes once does not count
 bounds.system_calls = { must = 4.0 } -- per request, without epoll_wait
 
 

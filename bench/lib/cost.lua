@@ -14,14 +14,14 @@ usage: bench/cost [options]
   --workload A,B   of browser, get, post, routes (default browser,get,post)
   --vary           ids, tokens and bodies differ from request to request
   --with A,B       what is measured beside passthrough and the floor: filtered, METADATA, HEADERS, FULL, routes1000,
-                   nginx, haproxy, nginx-lua, idle, p99, calls (default all but the journal's levels; routes1000 comes
-                   with the workload routes)
+                   nginx, haproxy, nginx-lua, idle, p99, calls, allocations (default all but the journal's levels;
+                   routes1000 comes with the workload routes)
   --rounds N       (default 9)        --seconds S   length of one run (default 3)
   --build DIR      (default build)    --json FILE   the figures of every round
 Exit code: 0 every bound met or inside the noise, 1 one missed or a run void, 2 wrong usage.
 ]]
 
-local DEFAULT_WITH = { "filtered", "nginx", "haproxy", "nginx-lua", "idle", "p99", "calls" }
+local DEFAULT_WITH = { "filtered", "nginx", "haproxy", "nginx-lua", "idle", "p99", "calls", "allocations" }
 local TARGETS = {
   passthrough = { "moongate", { routes = "passthrough" } }, again = { "moongate", { routes = "passthrough" } },
   filtered = { "moongate", { routes = "filtered" } },
@@ -32,7 +32,7 @@ local TARGETS = {
   nginx = { "nginx", {} }, haproxy = { "haproxy", {} }, ["nginx-lua"] = { "nginx-lua", {} }, floor = { "floor", {} },
 }
 local CONNECTION_CALLS = 64 * 20 -- about what making and ending the connections of a run takes, both sides
-local WHOLE = { idle = true, p99 = true, calls = true } -- measured apart from the rounds
+local WHOLE = { idle = true, p99 = true, calls = true, allocations = true } -- measured apart from the rounds
 
 
 local function fail(message)
@@ -165,26 +165,31 @@ local function measure_idle(s, judged)
 end
 
 
--- 99th percentile at half of what nginx and the gateway both can, beside nginx's in the same minutes.
+-- 99th percentile at half of what nginx and the gateway both can, beside nginx's in the same minutes: plain, and with
+-- METADATA in the journal.
 local function measure_p99(s, options, rates, judged)
   local ours, theirs = s.targets.passthrough, s.targets.nginx
   if not ours or not theirs or not rates.passthrough or not rates.nginx then return end
+  local journal = s:target("METADATA", unpack(TARGETS.METADATA))
   local rate = math.floor(math.min(rates.passthrough, rates.nginx) / 200) * 100
-  local p99 = { [ours] = {}, [theirs] = {} }
+  local p99 = { [ours] = {}, [theirs] = {}, [journal] = {} }
   for round = 1, math.min(5, options.rounds) do
-    for _, target in ipairs { ours, theirs } do
+    for _, target in ipairs { ours, theirs, journal } do
       local result = tools.pace(target, { workload = "get", rate = rate, connections = 64, seconds = options.seconds,
         cores = s.layout.load, raw = ("%s/raw/p99-%s-%d"):format(s.folder, target.name, round), build = s.build })
       if result.failed then return s:reason("p99: " .. result.failed) end
       table.insert(p99[target], result.p99_us)
     end
   end
-  local mine, other, limit = stats.median(p99[ours]), stats.median(p99[theirs]), bounds.p99_above_nginx_us
-  print(("\np99 at %d requests per second: passthrough %.0f us, nginx %.0f us (medians of %d)"):format(rate, mine,
-    other, #p99[ours]))
-  local seen = mine - other
-  say_bound(judged, "get", { what = "p99 above nginx's, us", seen = seen, must = limit.must, aim = limit.aim,
-    verdict = bounds.word(seen, 0, limit.must, limit.aim) })
+  local other = stats.median(p99[theirs])
+  print(("\np99 at %d requests per second, medians of %d: passthrough %.0f us, METADATA %.0f us, nginx %.0f us"):format(
+    rate, #p99[ours], stats.median(p99[ours]), stats.median(p99[journal]), other))
+  for _, row in ipairs { { "p99 above nginx's, us", ours, bounds.p99_above_nginx_us },
+    { "p99 of METADATA above nginx's, us", journal, bounds.p99_of_metadata_above_nginx_us } } do
+    local seen, limit = stats.median(p99[row[2]]) - other, row[3]
+    say_bound(judged, "get", { what = row[1], seen = seen, must = limit.must, aim = limit.aim,
+      verdict = bounds.word(seen, 0, limit.must, limit.aim) })
+  end
 end
 
 
@@ -229,6 +234,34 @@ local function measure_calls(s, options, judged)
 end
 
 
+-- Heap allocations per request of a gateway with header filters that has had time to get warm.
+local function measure_allocations(s, options, judged)
+  local target = s:target("counted", "moongate", { routes = "filtered", count_allocations = true })
+  if not target then return end
+  local function count()
+    local total = 0
+    local bytes = process.read_file(target.folder .. "/allocations") or ""
+    for i = 8, 1, -1 do total = total * 256 + (bytes:byte(i) or 0) end
+    return total
+  end
+  local function run(seconds)
+    return tools.saturate(target, { workload = "get", connections = 64, seconds = seconds, cores = s.layout.load,
+      raw = s.folder .. "/raw/allocations" })
+  end
+  run(2)
+  local before = count()
+  local result = run(options.seconds)
+  if before == 0 or result.failed then
+    s:reason("allocations: " .. (result.failed or "nothing was counted"))
+  else
+    local seen, limit = (count() - before) / result.requests, bounds.allocations
+    say_bound(judged, "get", { what = "heap allocations per request", seen = seen, must = limit.must, aim = limit.aim,
+      verdict = bounds.word(seen, 0, limit.must, limit.aim) })
+  end
+  s:stop("counted")
+end
+
+
 -- ---- the whole ----
 
 local function measure(s, options, result)
@@ -244,6 +277,7 @@ local function measure(s, options, result)
   for _, name in ipairs(options.with) do with[name] = true end
   if with.p99 then measure_p99(s, options, result.rates, result.bounds) end
   if with.calls then measure_calls(s, options, result.bounds) end
+  if with.allocations then measure_allocations(s, options, result.bounds) end
   if with.idle then measure_idle(s, result.bounds) end
 end
 

@@ -152,6 +152,7 @@ local function become(argv, options)
   C.close_range(3, 0xffffffff, 0)
   if options.cores then pin(options.cores) end
   if options.cwd then C.chdir(options.cwd) end
+  for name, value in pairs(options.env or {}) do C.setenv(name, value, 1) end
   local vector = ffi.new("const char *[?]", #argv + 1)
   for i, text in ipairs(argv) do vector[i - 1] = text end
   C.execv(argv[1], ffi.cast("char *const *", vector))
@@ -159,7 +160,7 @@ local function become(argv, options)
 end
 
 
--- Starts argv. options: out and log (files for its output), cores (a list), cwd.
+-- Starts argv. options: out and log (files for its output), cores (a list), cwd, env (name -> value, added).
 function process.spawn(argv, options)
   local program = process.find_program(argv[1])
   if not program then return nil, argv[1] .. " is not installed" end

@@ -137,7 +137,8 @@ function routes_of.some_routes(context)
 end
 
 
--- A gateway of ours on a routes file; context.routes names one of routes_of.
+-- A gateway of ours on a routes file; context.routes names one of routes_of. With context.count_allocations its heap
+-- allocations are counted in the file "allocations" of its folder (bench/allocations.c).
 kinds.moongate = {
   available = function() return true end,
   version = function(build) return { build .. "/moongate", "version" } end,
@@ -150,7 +151,9 @@ kinds.moongate = {
       argv[#argv + 1] = "--journal"
       argv[#argv + 1] = context.folder .. "/journal"
     end
-    return argv, { cwd = context.folder }
+    local env = context.count_allocations and { LD_PRELOAD = context.build .. "/libmoongate-allocations.so",
+      MOONGATE_ALLOCATIONS = context.folder .. "/allocations" }
+    return argv, { cwd = context.folder, env = env }
   end,
 }
 
@@ -284,6 +287,39 @@ kinds.varnish = {
 }
 
 
+local TRAFFICSERVER = {
+  ["runroot.yaml"] = "prefix: FOLDER\nexec_prefix: /usr\nbindir: /usr/bin\nsbindir: /usr/sbin\nsysconfdir: FOLDER/etc\n"
+    .. "datadir: FOLDER/cache\nlibexecdir: FOLDER/etc\nlocalstatedir: FOLDER/run\nruntimedir: FOLDER/run\n"
+    .. "logdir: FOLDER/log\ncachedir: FOLDER/cache\n",
+  ["etc/records.config"] = "CONFIG proxy.config.http.server_ports STRING PORT\n"
+    .. "CONFIG proxy.config.exec_thread.autoconfig INT 0\nCONFIG proxy.config.exec_thread.limit INT WORKERS\n"
+    .. "CONFIG proxy.config.http.cache.http INT 0\nCONFIG proxy.config.log.logging_enabled INT 0\n"
+    .. "CONFIG proxy.config.http.server_session_sharing.pool STRING thread\n"
+    .. "CONFIG proxy.config.crash_log_helper STRING NULL\nCONFIG proxy.config.admin.user_id STRING USER\n",
+  ["etc/remap.config"] = "map / http://127.0.0.1:BACKEND/\n",
+  ["etc/storage.config"] = "FOLDER/cache 16M\n", -- it does not start without one
+  ["etc/ip_allow.yaml"] = "ip_allow: [ { apply: in, ip_addrs: 127.0.0.1, action: allow, methods: ALL } ]\n",
+}
+
+-- Apache Traffic Server as a plain proxy. It does not serve as root: then everything belongs to nobody.
+kinds.trafficserver = {
+  available = installed "traffic_server",
+  version = function() return { "traffic_server", "--version" } end,
+  prepare = function(context)
+    local root = context.folder .. "/ts"
+    local is_root = lfs.attributes("/proc/self", "uid") == 0
+    local values = { FOLDER = root, PORT = context.port, WORKERS = context.workers, BACKEND = context.backend,
+      USER = is_root and "nobody" or os.getenv("USER") }
+    for _, folder in ipairs { "", "/etc", "/cache", "/log", "/run" } do lfs.mkdir(root .. folder) end
+    for name, text in pairs(TRAFFICSERVER) do
+      process.write_file(root .. "/" .. name, (text:gsub("%u%u+", values)))
+    end
+    if is_root then os.execute(("chown -R nobody '%s' && chmod a+x '%s'"):format(root, context.folder)) end
+    return { "traffic_server", "--run-root=" .. root .. "/runroot.yaml" }, { cwd = root }
+  end,
+}
+
+
 -- What the kernel alone charges: bytes copied from one socket to the other, nothing read.
 kinds.floor = {
   available = function() return true end,
@@ -324,7 +360,7 @@ kinds["nginx origin"] = {
 }
 
 
-proxies.peers = { "nginx", "haproxy", "nginx-lua", "caddy", "varnish" }
+proxies.peers = { "nginx", "haproxy", "nginx-lua", "caddy", "varnish", "trafficserver" }
 
 
 -- Starts a kind and waits until it listens: { name, kind, child, port, folder }, or nil and why.

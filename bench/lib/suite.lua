@@ -107,7 +107,7 @@ end
 
 local function versions(build, folder)
   local list = {}
-  for _, name in ipairs { "moongate", "nginx", "haproxy", "caddy", "varnish" } do
+  for _, name in ipairs { "moongate", "nginx", "haproxy", "caddy", "varnish", "trafficserver" } do
     local kind = proxies.kinds[name]
     if kind.available() then
       list[#list + 1] = { name, host.output_of(kind.version(build), folder) or "not known" }
