@@ -313,3 +313,37 @@ double mg_out_now(void)
   clock_gettime(CLOCK_REALTIME, &now);
   return (double)now.tv_sec * 1e6 + (double)(now.tv_nsec / 1000);
 }
+
+const char *mg_out_version(void)
+{
+  return MG_VERSION;
+}
+
+/* --- lines -------------------------------------------------------------------------------------------------------- */
+
+static int by_bytes(const void *a, const void *b)
+{
+  const struct mg_str *x = a, *y = b;
+  int order = memcmp(x->ptr, y->ptr, x->len < y->len ? x->len : y->len);
+  return order ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+void mg_out_sort_lines(struct mg_buf *buf)
+{
+  struct mg_buf lines = {0}, sorted = {0};
+  const char *at = buf->ptr, *end = buf->ptr + buf->len;
+  while (at < end) {
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    const char *next = newline ? newline + 1 : end;
+    struct mg_str line = mg_str(at, (size_t)(next - at));
+    mg_buf_append(&lines, &line, sizeof line);
+    at = next;
+  }
+  struct mg_str *all = (struct mg_str *)(void *)lines.ptr;
+  size_t count = lines.len / sizeof *all;
+  if (count) qsort(all, count, sizeof *all, by_bytes);
+  for (size_t i = 0; i < count; i++) mg_buf_append(&sorted, all[i].ptr, all[i].len);
+  mg_buf_free(&lines);
+  mg_buf_free(buf);
+  *buf = sorted;
+}

@@ -238,24 +238,26 @@ local function render(value, indent)
 end
 
 
---- The command: `moongate schema [routes|server]`; both as one object without a word.
+--- The command: `moongate schema [routes|server|json-line]`; both files' as one object without a word.
 function json_schema.main(argv)
   local options, words = check.arguments(argv)
   local which = options and (words[1] or "both")
-  if not options or #words > 1 or not ({ routes = true, server = true, both = true })[which] then
-    io.stderr:write("moongate schema: takes routes or server, or nothing for both\n")
+  if not options or #words > 1 or not ({ routes = true, server = true, both = true, ["json-line"] = true })[which] then
+    io.stderr:write("moongate schema: takes routes, server or json-line, or nothing for the first two\n")
     return USAGE
   end
   sandbox.seal()
   local documents = {}
-  if which ~= "server" then
+  if which == "json-line" then
+    documents[which] = require "moongate.output_json_schema"
+  elseif which ~= "server" then
     local filters, unusable = catalog.read(options)
     for _, filter in ipairs(unusable) do
       io.stderr:write(("moongate schema: warning: filter %s is left out: %s\n"):format(filter.name, filter.why))
     end
     documents.routes = json_schema.routes(filters)
   end
-  if which ~= "routes" then documents.server = json_schema.server() end
+  if which == "server" or which == "both" then documents.server = json_schema.server() end
   local written, why = io.stdout:write(render(documents[which] or documents, ""), "\n")
   if written then return DONE end
   io.stderr:write("moongate schema: ", why, "\n")

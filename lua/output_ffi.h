@@ -74,6 +74,8 @@ void mg_out_hex32(struct mg_buf *buf, uint32_t number);
 bool mg_out_is_utf8(const char *bytes, size_t len);
 /* The value of the nth (from 0) line of that name; ptr NULL when there is none. */
 void mg_out_header(const struct mg_out_leg *leg, const char *name, size_t name_len, int nth, struct mg_out_text *value);
+/* Orders the lines of a buffer by their bytes. */
+void mg_out_sort_lines(struct mg_buf *buf);
 /* Where the value of a line "Name: value" begins, and how long its name is. */
 size_t mg_out_split_line(const struct mg_out_text *line, size_t *name_len);
 
@@ -120,3 +122,4 @@ int mg_out_folder_list(const char *path, struct mg_buf *buf);
 /* The text of an errno. */
 const char *mg_out_error(int error);
 double mg_out_now(void);
+const char *mg_out_version(void);

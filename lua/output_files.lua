@@ -51,26 +51,36 @@ function files.stream(path)
 end
 
 
+--- A stream into a file of which nothing that was there is kept.
+function files.fresh(path)
+  local stream, why = files.stream(path)
+  if not stream then return nil, why end
+  local code = C.mg_out_file_cut(stream.file, 0)
+  if code ~= 0 then return sentence("empty", path, code) end
+  return stream
+end
+
+
 --- The buffer to append an exchange to; first what waits is written, if it has become much.
 function Stream:ready()
-  if C.mg_out_size(self.buf) >= WAITING_BYTES then
-    local code = C.mg_out_file_push(self.file)
-    if code ~= 0 then return sentence("write", self.path, code) end
-  end
+  local code = 0
+  if C.mg_out_size(self.buf) >= WAITING_BYTES then code = C.mg_out_file_push(self.file) end
   self.mark = C.mg_out_size(self.buf)
+  if code ~= 0 then return sentence("write", self.path, code) end
   return self.buf
 end
 
 
---- Takes back what was appended since the last :ready().
+--- Takes back what was appended since the last :ready(); nothing when that has failed.
 function Stream:undo()
-  C.mg_out_shorten(self.buf, self.mark)
+  if self.buf then C.mg_out_shorten(self.buf, self.mark) end
   return true
 end
 
 
+--- Hands on what was appended; durable: to the disk.
 function Stream:flush(durable)
-  local code = (durable and C.mg_out_file_sync or C.mg_out_file_push)(self.file)
+  local code = durable and C.mg_out_file_sync(self.file) or not durable and C.mg_out_file_push(self.file) or 0
   if code ~= 0 then return sentence("write", self.path, code) end
   return true
 end
@@ -209,20 +219,25 @@ local function is_due(self)
 end
 
 
---- The buffer to append an exchange to: of a new file when the old one is full or old.
-function Rolling:ready()
+--- Rolls when that is due, and writes what waits when it is much.
+local function make_ready(self)
   if self.file and is_due(self) then
     local done, why = seal(self)
     if not done then return nil, why end
   end
-  if not self.file then
-    local done, why = begin(self)
-    if not done then return nil, why end
-  elseif C.mg_out_size(self.buf) >= WAITING_BYTES then
-    local code = C.mg_out_file_push(self.file)
-    if code ~= 0 then return sentence("write", self.path .. ".open", code) end
-  end
-  self.mark = C.mg_out_size(self.buf)
+  if not self.file then return begin(self) end
+  local code = 0
+  if C.mg_out_size(self.buf) >= WAITING_BYTES then code = C.mg_out_file_push(self.file) end
+  if code ~= 0 then return sentence("write", self.path .. ".open", code) end
+  return true
+end
+
+
+--- The buffer to append an exchange to: of a new file when the old one is full or old.
+function Rolling:ready()
+  local done, why = make_ready(self)
+  if self.buf then self.mark = C.mg_out_size(self.buf) end
+  if not done then return nil, why end
   return self.buf
 end
 
@@ -238,7 +253,7 @@ end
 
 function Rolling:flush(durable)
   if not self.file then return true end
-  local code = (durable and C.mg_out_file_sync or C.mg_out_file_push)(self.file)
+  local code = durable and C.mg_out_file_sync(self.file) or not durable and C.mg_out_file_push(self.file) or 0
   if code ~= 0 then return sentence("write", self.path .. ".open", code) end
   if is_due(self) then return seal(self) end
   return true

@@ -1,7 +1,7 @@
 --- outputs.lua - the outputs of the journal: found by name, given their options, fed with one exchange at a time.
 --
 -- Owns: which modules there are and the order they are served in. What a module is: journal/README.md, "Outputs".
--- All of a set or nothing takes an exchange: when one fails, those before it take back what they made of it.
+-- All of a set or nothing takes an exchange: when one fails, it and those before it take back what they made of it.
 -- May call: the modules.   Never: let an error of theirs through to C.
 
 local faults = require "moongate.faults"
@@ -14,7 +14,8 @@ local cjson = require "cjson"
 local outputs = {}
 
 local BUILT_IN = {
-  json = "moongate.output_json",
+  combined = "moongate.output_combined", curl = "moongate.output_curl", har = "moongate.output_har",
+  json = "moongate.output_json", raw = "moongate.output_raw", warc = "moongate.output_warc",
 }
 local CLOSED = "closed" -- what a module says when nobody reads any more
 
@@ -162,7 +163,7 @@ local function set_of(list, exchange)
       local one = list[i]
       local ok, taken, why = pcall(one.module.write, one.state, exchange)
       if not (ok and taken) then
-        for k = i - 1, 1, -1 do ask(list[k], "undo") end
+        for k = i, 1, -1 do ask(list[k], "undo") end
         if ok and why == CLOSED then return false end
         return false, ("output %s: %s"):format(one.name, tostring(not ok and taken or why or "took no exchange"))
       end
