@@ -1,5 +1,5 @@
 --- StaticContent: answers with the files of a directory, at the path that the filters before have left.
-local filter = { api = 1, version = "1.0.0" }
+local filter = { api = 1, version = "1.0.0", needs = { files = true } }
 
 filter.schema = {
   base_directory = {

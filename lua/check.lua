@@ -218,17 +218,26 @@ function check.load(routes, server)
 end
 
 
-local function filter_words(filter)
+--- What a filter may reach beyond its exchange, in words.
+local function add_needs(notes, module)
+  local needs = module and module.needs or {}
+  if needs.files then notes[#notes + 1] = "needs files" end
+  if needs.http and #needs.http > 0 then notes[#notes + 1] = "needs http " .. table.concat(needs.http, " ") end
+end
+
+
+local function filter_words(filter, module_of)
   local notes = {}
   if filter.id then notes[#notes + 1] = "id " .. filter.id end
   if filter.on_error == "continue" then notes[#notes + 1] = "on_error continue" end
+  add_needs(notes, module_of and module_of(filter))
   return filter.name .. (#notes > 0 and (" (%s)"):format(table.concat(notes, ", ")) or "")
 end
 
 
-local function filter_list(filters)
+local function filter_list(filters, module_of)
   local names = {}
-  for i, filter in ipairs(filters) do names[i] = filter_words(filter) end
+  for i, filter in ipairs(filters) do names[i] = filter_words(filter, module_of) end
   return #names > 0 and table.concat(names, ", ") or "none"
 end
 
@@ -242,10 +251,10 @@ local function target_list(upstream)
 end
 
 
-local function route_lines(add, route)
+local function route_lines(add, route, module_of)
   add("  %s", route.id)
   add("    match    %s", predicates.words(route.match))
-  add("    filters  %s", filter_list(route.filters))
+  add("    filters  %s", filter_list(route.filters, module_of))
   local upstream = route.upstream
   if not upstream then return add("    targets  none") end
   add("    targets  %s", target_list(upstream))
@@ -283,16 +292,17 @@ end
 
 --- The route table and the limits in force, for a person.
 -- @param workers how many share the limits; nil: not known
-function check.describe(config, settings, workers)
+-- @param module_of filter → its module, for what it needs; nil: that is not shown
+function check.describe(config, settings, workers, module_of)
   local lines = {}
   local function add(format, ...)
     lines[#lines + 1] = format:format(...)
   end
   add("routes of %s, first match wins%s", config.file, config.version and ", version " .. config.version or "")
   if #config.global_filters > 0 then
-    add("  global filters, before each route's: %s", filter_list(config.global_filters))
+    add("  global filters, before each route's: %s", filter_list(config.global_filters, module_of))
   end
-  for _, route in ipairs(config.routes) do route_lines(add, route) end
+  for _, route in ipairs(config.routes) do route_lines(add, route, module_of) end
   add("limits")
   for _, shown in ipairs(SHOWN) do lines[#lines + 1] = limit_text(settings, shown, workers) end
   return table.concat(lines, "\n") .. "\n"
@@ -325,7 +335,8 @@ function check.main(argv)
   say(loaded.warnings, "warning: ")
   if options["--bundle-fd"] then return DONE, bundle.emit(loaded) end
   local workers = tonumber(options["--workers"]) or loaded.settings["server.workers"]
-  io.stdout:write(check.describe(loaded.config, loaded.settings, workers))
+  local function module_of(filter) return (loaded.loader:module(filter)) end
+  io.stdout:write(check.describe(loaded.config, loaded.settings, workers, module_of))
   return DONE
 end
 

@@ -19,6 +19,7 @@ local upstreams = require "moongate.upstreams"
 local C = ffi.C
 local compile = {}
 
+local SLEEP_SECONDS_MAX = 86400
 local FILTERS_PER_FUNCTION = 16 -- three upvalues each, of the 60 that a function may have
 local KINDS = {
   path = C.MG_MATCH_PATH, prefix = C.MG_MATCH_PREFIX, segments = C.MG_MATCH_SEGMENTS, host = C.MG_MATCH_HOST,
@@ -398,11 +399,16 @@ function compile.host(generation, config)
     moongate = {
       --- Lets the gateway go on with others for so many seconds.
       sleep = function(seconds)
-        if type(seconds) ~= "number" or seconds < 0 then error("moongate.sleep: seconds is a number from 0", 2) end
+        if type(seconds) ~= "number" or not (seconds == seconds and seconds >= 0 and seconds < SLEEP_SECONDS_MAX) then
+          error("moongate.sleep: seconds is a number from 0 to 86399", 2)
+        end
         coroutine.yield("sleep", seconds * 1000)
       end,
       regex = regex.new,
-      directory = directories.open,
+      directory = function(path, options)
+        if not made:in_init() then error("moongate.directory: only in init", 2) end
+        return directories.open(path, options)
+      end,
       basic_credentials = passwords.credentials,
       password_matches = passwords.matches,
       sha256 = passwords.sha256,

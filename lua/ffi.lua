@@ -20,9 +20,25 @@ local function declare(name)
 end
 
 
+local REQUEST, RESPONSE = ffi.typeof("struct mg_request *"), ffi.typeof("struct mg_response *")
+local EXCHANGE = ffi.typeof("struct mg_exchange *")
+
+
+--- The exchange behind a handle of any kind. Whatever else it is given is refused: a number, say, that a filter wants
+-- taken for the handle of an exchange that is not its own.
+-- @param method what was called, for the message
+local function exchange_of(handle, method)
+  if not (ffi.istype(REQUEST, handle) or ffi.istype(RESPONSE, handle) or ffi.istype(EXCHANGE, handle)) then
+    error(("%s: called on a %s, not on a handle"):format(method, type(handle)), 3)
+  end
+  return ffi.cast(EXCHANGE, handle)
+end
+
+
 return {
   C = C,
   declare = declare,
+  exchange_of = exchange_of,
   cast = ffi.cast,
   gc = ffi.gc,
   metatype = ffi.metatype,

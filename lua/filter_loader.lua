@@ -55,7 +55,7 @@ local FIELDS = {
 }
 
 --- Declarations that this version cannot honour are refused: a filter must not run without what it counts on.
-local NEEDS = { http = "table" }
+local NEEDS = { http = "a list of route ids", files = "true" }
 
 
 local function phase_names(ready_only)
@@ -300,13 +300,16 @@ end
 --- What is wrong with the capabilities that a filter asks for, or nil.
 local function needs_fault(module)
   if type(module.needs) ~= "table" then return nil end
-  for key, list in pairs(module.needs) do
-    if not NEEDS[key] then return ("needs: unknown capability %s; accepted: http"):format(tostring(key)) end
-    if type(list) ~= "table" then
-      return ("needs.%s: found a %s, accepted: a list of route ids"):format(key, type(list))
+  for key, value in pairs(module.needs) do
+    if not NEEDS[key] then
+      return ("needs: unknown capability %s; accepted: %s"):format(tostring(key),
+        table.concat(suggest.names(NEEDS), ", "))
     end
-    for _, id in ipairs(list) do
-      if type(id) ~= "string" then return ("needs.%s: found a %s, accepted: route ids"):format(key, type(id)) end
+    if key == "files" and value ~= true or key == "http" and type(value) ~= "table" then
+      return ("needs.%s: found a %s, accepted: %s"):format(key, type(value), NEEDS[key])
+    end
+    for _, id in ipairs(key == "http" and value or {}) do
+      if type(id) ~= "string" then return ("needs.http: found a %s, accepted: route ids"):format(type(id)) end
     end
   end
 end
@@ -356,12 +359,20 @@ local function module_faults(module, place)
 end
 
 
---- The host as one filter sees it: with a moongate.http that reaches what granted holds by then.
+--- The host as one filter sees it: with a moongate.http and a moongate.directory that reach what granted holds by then.
+-- @param granted { http = set of route ids, files = true or nil }
 function Loader:host_for(name, granted)
   local host = self.host
   if not host or not host.http then return host end
-  local library = { http = host.http(name, granted) }
+  local library = {}
   for key, value in pairs(host.moongate or {}) do library[key] = value end
+  library.http = host.http(name, granted.http)
+  function library.directory(path, options)
+    if not granted.files then
+      error(("moongate.directory: %s may not reach files; declare needs = { files = true }"):format(name), 2)
+    end
+    return host.moongate.directory(path, options)
+  end
   return setmetatable({ moongate = library }, { __index = host })
 end
 
@@ -381,7 +392,7 @@ function Loader:load(name)
   local shown = self:shown(path)
   self.files[name] = path
   self.progress(("loading %s"):format(shown))
-  local granted = {}
+  local granted = { http = {} }
   local module, why = sandbox.run(bytes, "@" .. shown,
     { name = name, host = self:host_for(name, granted), find_module = self:module_finder(path) })
   if module == nil then
@@ -393,7 +404,9 @@ function Loader:load(name)
     result.why = table.concat(messages, "\n")
     return nil, result.why
   end
-  for _, id in ipairs(module.needs and module.needs.http or {}) do granted[id] = true end
+  local needs = module.needs or {}
+  for _, id in ipairs(needs.http or {}) do granted.http[id] = true end
+  granted.files = needs.files
   result.module = module
   return module
 end

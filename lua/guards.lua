@@ -55,7 +55,7 @@ end
 -- and a second time, change nothing.
 -- @phases response, log
 function breaker:report(handle)
-  check(C.mg_exchange_report(ffi.cast("struct mg_exchange *", handle), self), "report")
+  check(C.mg_exchange_report(ffi.exchange_of(handle, "report"), self), "report")
 end
 
 
@@ -102,6 +102,12 @@ end
 
 function Guards:leave()
   self.place = nil
+end
+
+
+--- True while a filter's init runs.
+function Guards:in_init()
+  return self.place ~= nil
 end
 
 

@@ -9,6 +9,7 @@ local ffi = require "moongate.ffi"
 local C = ffi.C
 local length = ffi.length
 local to_string = ffi.string
+local exchange_of = ffi.exchange_of
 
 local REASONS = {
   [C.MG_LUA_GONE] = "the exchange has ended; a handle may not be kept",
@@ -229,13 +230,13 @@ end
 
 local function set_attribute(self, name, value)
   value = tostring(value)
-  local code = C.mg_exchange_set_attribute(ffi.cast("struct mg_exchange *", self), name, #name, value, #value)
+  local code = C.mg_exchange_set_attribute(exchange_of(self, "set_attribute"), name, #name, value, #value)
   if code < 0 then fail(code, "set_attribute", name) end
 end
 
 
 local function get_attribute(self, name)
-  local text = C.mg_exchange_attribute(ffi.cast("struct mg_exchange *", self), name, #name, length)
+  local text = C.mg_exchange_attribute(exchange_of(self, "attribute"), name, #name, length)
   if text ~= nil then return to_string(text, length[0]) end
   if length[0] < 0 then fail(length[0], "attribute", name) end
   return nil
@@ -375,7 +376,7 @@ end
 --- The request that this answers, for reading.
 -- @phases response, log
 function response:request()
-  return ffi.cast("struct mg_request *", self)
+  return ffi.cast("struct mg_request *", exchange_of(self, "request"))
 end
 
 
@@ -407,12 +408,12 @@ exchange.tries = number_reader("tries", C.MG_NUMBER_TRIES)
 --- The exchange's request and answer, for reading.
 -- @phases log
 function exchange:request()
-  return ffi.cast("struct mg_request *", self)
+  return ffi.cast("struct mg_request *", exchange_of(self, "request"))
 end
 
 
 function exchange:response()
-  return ffi.cast("struct mg_response *", self)
+  return ffi.cast("struct mg_response *", exchange_of(self, "response"))
 end
 
 
@@ -422,7 +423,7 @@ local LEVELS = { debug = 0, info = 1, warn = 2, error = 3 }
 --- Writes a line to the log, with the exchange's id: req:log("warn", "text").
 local function write_log(self, level, text)
   local number = LEVELS[level] or error(("log: no level %q"):format(tostring(level)), 2)
-  text = ("%s (exchange %s)"):format(tostring(text), ffi.cast("struct mg_request *", self):id())
+  text = ("%s (exchange %s)"):format(tostring(text), exchange_of(self, "log"):id())
   C.mg_script_log(number, text, #text)
 end
 

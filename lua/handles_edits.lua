@@ -94,7 +94,7 @@ end
 --- True if the header is there and each of its lines passes an expression of moongate.regex.
 -- @phases request, response, log
 function request:header_matches(name, regex)
-  if regex == nil then no_expression("header_matches", name) end
+  if type(regex) ~= "cdata" then no_expression("header_matches", name) end
   local found = C.mg_request_header_matches(self, name, #name, regex)
   if found < 0 then fail(found, "header_matches", name) end
   return found == 1
@@ -104,7 +104,7 @@ end
 --- True if the query parameter is there and each of its values, decoded, passes.
 -- @phases request, response, log
 function request:query_matches(name, regex)
-  if regex == nil then no_expression("query_matches", name) end
+  if type(regex) ~= "cdata" then no_expression("query_matches", name) end
   local found = C.mg_request_query_matches(self, name, #name, regex)
   if found < 0 then fail(found, "query_matches", name) end
   return found == 1
@@ -114,7 +114,7 @@ end
 --- True if the cookie is there and each of its values passes.
 -- @phases request, response, log
 function request:cookie_matches(name, regex)
-  if regex == nil then no_expression("cookie_matches", name) end
+  if type(regex) ~= "cdata" then no_expression("cookie_matches", name) end
   local found = C.mg_request_cookie_matches(self, name, #name, regex)
   if found < 0 then fail(found, "cookie_matches", name) end
   return found == 1
@@ -125,6 +125,7 @@ end
 -- False if the client has announced more already: `return req:respond(413, "too large\n")`.
 -- @phases request
 function request:limit_body(bytes)
+  if type(bytes) ~= "number" or bytes < 0 or bytes ~= bytes then error("limit_body: a number from 0", 2) end
   local within = C.mg_request_limit_body(self, bytes)
   if within < 0 then fail(within, "limit_body") end
   return within == 1
@@ -149,7 +150,7 @@ end
 --- Sends the next try to the n-th of targets(), if it is up; then the upstream's strategy goes on.
 -- @phases request
 function request:set_target(n)
-  if type(n) ~= "number" or n < 1 then error("set_target: a number from 1", 2) end
+  if type(n) ~= "number" or n < 1 or n ~= n then error("set_target: a number from 1", 2) end
   local code = C.mg_request_set_target(self, n - 1)
   if code < 0 then fail(code, "set_target", n) end
 end
@@ -171,7 +172,7 @@ local locals = {} -- by handle
 
 
 local function set_local(self, name, value)
-  local code = C.mg_exchange_keep_locals(ffi.cast("struct mg_exchange *", self), 1)
+  local code = C.mg_exchange_keep_locals(ffi.exchange_of(self, "set_local"), 1)
   if code < 0 then fail(code, "set_local", name) end
   local key = tonumber(ffi.cast("uintptr_t", self))
   local values = locals[key]
@@ -184,7 +185,7 @@ end
 
 
 local function local_value(self, name)
-  local code = C.mg_exchange_keep_locals(ffi.cast("struct mg_exchange *", self), 0)
+  local code = C.mg_exchange_keep_locals(ffi.exchange_of(self, "local_value"), 0)
   if code < 0 then fail(code, "local_value", name) end
   local values = locals[tonumber(ffi.cast("uintptr_t", self))]
   return values and values[name]

@@ -14,8 +14,12 @@ local RESULT_BYTES_MAX = 64 * 1024 * 1024 -- of table.concat and json.encode, fo
 local JSON_VALUES_MAX = 1000000 -- a table that holds itself twice, thirty times over, is a billion of them
 local SORT_ITEMS_MAX = 10000 -- of a list that is sorted without a call into Lua, where the watchdog can end it
 local DATE_BYTES_MAX = 1024
+local SOURCE_BYTES_MAX = 1024 * 1024 -- of load: the parser is C, too
+local JSON_BYTES_MAX = 8 * 1024 * 1024 -- of a text to be decoded
 local POSITION_MAX = 2 ^ 31 - 1
 local LEVELS = { "debug", "info", "warn", "error" }
+local COROUTINES_DEEP_MAX = 32 -- each that another has resumed takes some of the C stack
+local WAITING = { sleep = true, http = true, password_matches = true } -- of what the host offers
 
 
 local function copy(library, without)
@@ -61,9 +65,56 @@ end
 local function less(a, b) return a < b end
 
 
+--- Moves the item at `at` of a heap of the first `last` items down to where none below it is greater.
+local function sink(list, at, last, before)
+  local item = list[at]
+  while 2 * at <= last do
+    local child = 2 * at
+    if child < last and before(list[child], list[child + 1]) then child = child + 1 end
+    if not before(item, list[child]) then break end
+    list[at], at = list[child], child
+  end
+  list[at] = item
+end
+
+
+--- True for a list of numbers or of texts alone, which C compares without calling anything.
+local function is_plain(list)
+  local kind = type(list[1])
+  if kind ~= "number" and kind ~= "string" then return false end
+  for i = 2, #list do
+    if type(list[i]) ~= kind then return false end
+  end
+  return true
+end
+
+
+--- table.sort where comparing may run code: from C that code could not be ended, and sorts inside of sorts inside of
+-- sorts would use up the C stack.
 local function bounded_sort(list, before)
-  if before == nil and type(list) == "table" and #list > SORT_ITEMS_MAX then before = less end
-  return table.sort(list, before)
+  local is_short = type(list) == "table" and before == nil and #list <= SORT_ITEMS_MAX
+  if type(list) ~= "table" or is_short and is_plain(list) then return table.sort(list, before) end
+  before = before or less
+  for at = math.floor(#list / 2), 1, -1 do sink(list, at, #list, before) end
+  for last = #list, 2, -1 do
+    list[1], list[last] = list[last], list[1]
+    sink(list, 1, last - 1, before)
+  end
+end
+
+
+--- string.format calls __tostring from C, which the watchdog cannot end when that formats in turn; tostring does not.
+local function shallow_format(format, ...)
+  for i = 1, select("#", ...) do
+    if type((select(i, ...))) == "table" then
+      local values = { ... }
+      for at = i, select("#", ...) do
+        if type(values[at]) == "table" then values[at] = tostring(values[at]) end
+      end
+      return string.format(format, unpack(values, 1, select("#", ...)))
+    end
+  end
+  return string.format(format, ...)
 end
 
 
@@ -72,6 +123,17 @@ local function bounded_date(format, time)
     error(("os.date: the format has %d bytes, at most %d are allowed"):format(#format, DATE_BYTES_MAX), 2)
   end
   return os.date(format, time)
+end
+
+
+--- The fields of a date are looked up by C: as they stand, without what __index would run there.
+local function plain_time(date)
+  if type(date) ~= "table" then return os.time(date) end
+  local fields = {}
+  for _, name in ipairs { "year", "month", "day", "hour", "min", "sec", "isdst" } do
+    fields[name] = rawget(date, name)
+  end
+  return os.time(fields)
 end
 
 
@@ -112,7 +174,7 @@ end
 --- The string library as filters see it; replacements come from the host (its bounded pattern matcher).
 local function string_library(host)
   local library = copy(string, { dump = true })
-  library.rep = capped_rep
+  library.rep, library.format = capped_rep, shallow_format
   for name, value in pairs(host.strings or {}) do library[name] = value end
   return library
 end
@@ -135,6 +197,7 @@ local function json_library()
     return result
   end
   function json.decode(text)
+    if type(text) == "string" and #text > JSON_BYTES_MAX then return nil, "could not decode: more than 8 MB" end
     local ok, result = pcall(cjson.decode, text)
     if not ok then return nil, "could not decode: " .. tostring(result) end
     return result
@@ -165,12 +228,25 @@ end
 
 
 --- Coroutines of a chunk's own. A yield outside of them would reach the gateway, which waits only for its own calls.
+-- The gateway's are out of their reach: whoever could resume one would run another exchange.
+-- @return the library, and a function that tells whether one of them is running
 local function coroutine_library()
-  local own = setmetatable({}, { __mode = "k" })
-  local library = { status = coroutine.status, running = coroutine.running, resume = coroutine.resume }
+  local own = setmetatable({}, { __mode = "k" }) -- coroutine → how deep it runs
+  local library = { status = coroutine.status }
+  function library.running()
+    local thread = coroutine.running()
+    return own[thread] and thread or nil
+  end
+  function library.resume(thread, ...)
+    if not own[thread] then error("resume: not a coroutine of this filter", 2) end
+    local depth = (own[coroutine.running()] or 0) + 1
+    if depth > COROUTINES_DEEP_MAX then error("resume: 32 coroutines wait for each other already", 2) end
+    if coroutine.status(thread) == "suspended" then own[thread] = depth end
+    return coroutine.resume(thread, ...)
+  end
   function library.create(body)
     local thread = coroutine.create(body)
-    own[thread] = true
+    own[thread] = 0
     return thread
   end
   function library.wrap(body)
@@ -179,14 +255,24 @@ local function coroutine_library()
       if not ok then error((...), 0) end
       return ...
     end
-    return function(...) return pass(coroutine.resume(thread, ...)) end
+    return function(...) return pass(library.resume(thread, ...)) end
   end
   function library.yield(...)
     local thread = coroutine.running()
     if not thread or not own[thread] then error("yield outside of a coroutine of this filter", 2) end
     return coroutine.yield(...)
   end
-  return library
+  return library, function() return library.running() ~= nil end
+end
+
+
+--- A function that waits, for use outside of the filter's own coroutines: from there its yield would end up with
+-- whoever has resumed them.
+local function outside_coroutines(name, wait, in_coroutine)
+  return function(...)
+    if in_coroutine() then error(("moongate.%s: a coroutine of the filter cannot wait"):format(name), 2) end
+    return wait(...)
+  end
 end
 
 
@@ -199,8 +285,9 @@ local function add_loaders(env)
         if piece == "" then break end
         pieces[#pieces + 1] = piece
       end
-      chunk = table.concat(pieces)
+      chunk = capped_concat(pieces)
     end
+    if type(chunk) == "string" and #chunk > SOURCE_BYTES_MAX then error("load: more than 1 MB of source", 2) end
     if not name or tostring(name):find("=(", 1, true) == 1 then name = "=(load)" end
     return load(chunk, name, "t", chunk_env or env)
   end
@@ -256,11 +343,14 @@ function sandbox.new(options)
   env.table.concat, env.table.insert, env.table.sort = capped_concat, bounded_insert, bounded_sort
   env.math = copy(math, { randomseed = true })
   env.bit = copy(require "bit")
-  env.os = { time = os.time, clock = os.clock, date = bounded_date, difftime = os.difftime }
-  env.coroutine = coroutine_library()
+  env.os = { time = plain_time, clock = os.clock, date = bounded_date, difftime = os.difftime }
+  local in_coroutine
+  env.coroutine, in_coroutine = coroutine_library()
   local log = log_library(host, options.name)
   env.moongate = { json = json_library(), log = log, time = host.time or os.time }
-  for name, value in pairs(host.moongate or {}) do env.moongate[name] = value end
+  for name, value in pairs(host.moongate or {}) do
+    env.moongate[name] = WAITING[name] and outside_coroutines(name, value, in_coroutine) or value
+  end
   function env.print(...)
     local parts = {}
     for i = 1, select("#", ...) do parts[i] = tostring((select(i, ...))) end
