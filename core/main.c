@@ -13,6 +13,7 @@
 #include "master.h"
 #include "origin.h"
 #include "output_command.h"
+#include "tail.h"
 #include "test_command.h"
 #include "worker.h"
 
@@ -57,6 +58,10 @@ static const struct command commands[] = {
     {"journal", mg_output_journal_main, NULL,
      "ls | show ID | find [--status 5xx] [--path P] [--since T] [--route R] | cat | verify  [--format NAME] [FOLDER]",
      "what was recorded", 0},
+    {"tail", mg_tail_main, NULL,
+     "[FOLDER | --config tailer.yaml] [--format NAME] [--output PATH] [--follow] [--from start|end|checkpoint] "
+     "[--checkpoint FOLDER]",
+     "hand the exchanges of a journal over, as they come", 0},
     {"test", mg_test_main, NULL, "[BUSTED ARGUMENTS]", "run specs of filters, with the kit `moongate.test`", 0},
     {"version", version_main, NULL, "", "print the version", 0},
     {"help", help_main, NULL, "", "print this", 0},

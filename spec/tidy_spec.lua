@@ -36,8 +36,9 @@ local LIBRARY = { ["uv.h"] = true, ["llhttp.h"] = true, ["lua.h"] = true, ["laux
   ["luajit.h"] = true, ["zstd.h"] = true, ["openssl/evp.h"] = true, ["pcre2.h"] = true }
 
 -- Set once before anything else runs, constant from then on: a parser past its first line; the gateway of this worker,
--- for calls from Lua, which bring no context along; what a signal handler has to find, which brings none either.
-local WRITTEN_ONCE = { parser_at_first_line = true, bound = true, handled_before = true, handler_once = true }
+-- for calls from Lua, which bring no context along; what a signal handler has to find or to say, which brings none.
+local WRITTEN_ONCE = { parser_at_first_line = true, bound = true, handled_before = true, handler_once = true,
+  stop_asked = true }
 
 -- The step table's files keep the Lua C API out: they go through script.h's functions.
 local NO_LUA = { "^core/exchange", "^core/client", "^core/inflow" }
