@@ -124,10 +124,27 @@ bool mg_outputs_close(struct mg_outputs **pointer, struct mg_buf *why)
   return done;
 }
 
+static void put_option(struct mg_buf *config, const char *from, size_t len)
+{
+  const char *equals = memchr(from, '=', len);
+  size_t name_len = equals ? (size_t)(equals - from) : len;
+  mg_json_string(config, mg_str(from, name_len));
+  mg_buf_append(config, ":", 1);
+  mg_json_string(config, equals ? mg_str(equals + 1, len - name_len - 1) : MG_STR("true"));
+  mg_buf_append(config, ",", 1);
+}
+
 void mg_outputs_config(const char *name, const char *to, struct mg_buf *config)
 {
+  size_t name_len = strcspn(name, ":");
   mg_buf_printf(config, "[{\"output\":");
-  mg_json_string(config, mg_str(name, strlen(name)));
+  mg_json_string(config, mg_str(name, name_len));
+  mg_buf_printf(config, ",\"options\":{");
+  for (const char *at = name + name_len; *at; at += strcspn(at, ",")) {
+    at++;
+    if (*at && *at != ',') put_option(config, at, strcspn(at, ","));
+  }
+  mg_json_close(config, "}");
   if (to) {
     mg_buf_printf(config, ",\"to\":");
     mg_json_string(config, mg_str(to, strlen(to)));

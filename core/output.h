@@ -43,6 +43,6 @@ bool mg_outputs_ended(const struct mg_outputs *outputs);
  * why, when that failed: what was not delivered is then still only in the journal. */
 bool mg_outputs_close(struct mg_outputs **outputs, struct mg_buf *why);
 
-/** `moongate journal ... --format NAME`: the JSON for mg_outputs_open of one output that writes to `to` (NULL: the
- * standard output), appended to config as a NUL-terminated text. */
+/** `--format NAME[:OPTION=VALUE,...]`: the JSON for mg_outputs_open of one output that writes to `to` (NULL: what its
+ * options say), appended to config as a NUL-terminated text. An option without a value is true. */
 void mg_outputs_config(const char *name, const char *to, struct mg_buf *config);

@@ -21,7 +21,8 @@ static const char usage[] =
     "                             exchanges that match; P: the path begins so; T: 10m, 2h, or 2026-11-30T21:00:00Z\n"
     "  cat                        every exchange as a line of JSON\n"
     "  show, find, cat --format NAME [--output FILE|FOLDER]\n"
-    "                             in another form: json, combined, har, warc, curl, raw, or an output of your own\n"
+    "                             in another form: json, combined, har, warc, curl, raw, or an output of your own;\n"
+    "                             NAME may have options: json:bodies, warc:compression=gzip,cdxj_index\n"
     "  verify                     proves that nothing is missing or damaged; exit code 1 if something is\n\n"
     "FOLDER is storage.work_dir of the gateway, \"journals\" unless given. A running gateway's may be read.\n";
 
