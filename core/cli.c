@@ -33,6 +33,7 @@ static const struct option_row rows[] = {
     {"--load-limit", MG_OPTION_LOAD_LIMIT, OPTION_NUMBER, AT(load_limit_ms), 1, 86400000},
     {"--json", MG_OPTION_JSON, OPTION_FLAG, AT(json), 0, 0},
     {"--slot", MG_OPTION_SLOT, OPTION_NUMBER, AT(slot), 0, 255},
+    {"--listeners", MG_OPTION_LISTENERS, OPTION_NUMBER, AT(listeners), 1, 1024},
     {"--client", MG_OPTION_CLIENT, OPTION_TEXT, AT(client), 0, 0},
     {"--markdown", MG_OPTION_MARKDOWN, OPTION_FLAG, AT(markdown), 0, 0},
     {"-H", MG_OPTION_WORDS, OPTION_WORD, 0, 0, 0},
@@ -145,7 +146,8 @@ int mg_cli_parse(struct mg_options *options, unsigned allowed, int argc, char **
                                  .workers = MG_UNSET,
                                  .bundle_fd = MG_UNSET,
                                  .load_limit_ms = MG_UNSET,
-                                 .slot = MG_UNSET};
+                                 .slot = MG_UNSET,
+                                 .listeners = MG_UNSET};
   const char *command = argv[0];
   for (int i = 1; i < argc; i++) {
     const char *word = argv[i];

@@ -23,6 +23,7 @@ enum mg_option {
   MG_OPTION_WORDS = 1 << 11, /* words that are no options, and -H with its value */
   MG_OPTION_CLIENT = 1 << 12,
   MG_OPTION_MARKDOWN = 1 << 13,
+  MG_OPTION_LISTENERS = 1 << 25,
   MG_OPTION_JOURNAL = 1 << 24,
 
   MG_OPTIONS_RUN = MG_OPTION_JOURNAL | MG_OPTION_ROUTES | MG_OPTION_SERVER | MG_OPTION_HOST | MG_OPTION_PORT |
@@ -47,6 +48,7 @@ struct mg_options {
   long bundle_fd;
   long load_limit_ms;
   long slot;
+  long listeners;
   bool json;
   bool markdown;
   unsigned word_count;

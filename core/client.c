@@ -183,11 +183,11 @@ void mg_client_exchange_done(struct mg_client *client, bool keep)
     mg_client_linger(client);
     return;
   }
-  if (gateway->draining && !client->in.len) {
+  if (gateway->draining && !client->in.len && !gateway->handed_over_idle_ms) {
     mg_conn_close(&client->conn);
     return;
   }
-  mg_conn_timeout(&client->conn, gateway->settings->idle_timeout_ms);
+  mg_conn_timeout(&client->conn, gateway->draining ? gateway->handed_over_idle_ms : gateway->settings->idle_timeout_ms);
   mg_conn_read(&client->conn);
   if (client->pumping || !client->in.len) return;
   mg_client_pump(client);

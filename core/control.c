@@ -181,15 +181,10 @@ static int bind_socket(const char *path, struct stat *file, struct mg_buf *error
   return -1;
 }
 
-struct mg_control *mg_control_open(uv_loop_t *loop, const char *path,
-                                   void (*on_request)(void *context, struct mg_control_client *client,
-                                                      const char *line),
-                                   void *context, struct mg_buf *error)
+static struct mg_control *serve(uv_loop_t *loop, const char *path, int fd, struct stat file,
+                                void (*on_request)(void *context, struct mg_control_client *client, const char *line),
+                                void *context, struct mg_buf *error)
 {
-  struct stat file;
-  if (clear_path(path, error) != 0) return NULL;
-  int fd = bind_socket(path, &file, error);
-  if (fd < 0) return NULL;
   struct mg_control *control = mg_calloc(1, sizeof *control);
   control->on_request = on_request;
   control->context = context;
@@ -203,6 +198,38 @@ struct mg_control *mg_control_open(uv_loop_t *loop, const char *path,
   if (result == 0) return control;
   mg_buf_printf(error, "cannot open the control socket %s: %s", path, uv_strerror(result));
   mg_control_close(&control);
+  return NULL;
+}
+
+struct mg_control *mg_control_open(uv_loop_t *loop, const char *path,
+                                   void (*on_request)(void *context, struct mg_control_client *client,
+                                                      const char *line),
+                                   void *context, struct mg_buf *error)
+{
+  struct stat file;
+  if (clear_path(path, error) != 0) return NULL;
+  int fd = bind_socket(path, &file, error);
+  return fd < 0 ? NULL : serve(loop, path, fd, file, on_request, context, error);
+}
+
+struct mg_control *mg_control_take_over(uv_loop_t *loop, const char *path,
+                                        void (*on_request)(void *context, struct mg_control_client *client,
+                                                           const char *line),
+                                        void *context, struct mg_buf *error)
+{
+  char beside[MG_CONTROL_PATH_SIZE];
+  struct stat file;
+  if (snprintf(beside, sizeof beside, "%s~", path) >= (int)sizeof beside) {
+    mg_buf_printf(error, "the path of the control socket is too long to be taken over: %s", path);
+    return NULL;
+  }
+  if (clear_path(beside, error) != 0) return NULL;
+  int fd = bind_socket(beside, &file, error);
+  if (fd < 0) return NULL;
+  if (rename(beside, path) == 0) return serve(loop, path, fd, file, on_request, context, error);
+  mg_buf_printf(error, "cannot take over the control socket %s: %s", path, strerror(errno));
+  unlink(beside);
+  close(fd);
   return NULL;
 }
 

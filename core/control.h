@@ -32,6 +32,13 @@ struct mg_control *mg_control_open(uv_loop_t *loop, const char *path,
                                                       const char *line),
                                    void *context, struct mg_buf *error);
 
+/** As mg_control_open, but takes the path from a gateway that answers there, in one step: a command finds one of the
+ * two. */
+struct mg_control *mg_control_take_over(uv_loop_t *loop, const char *path,
+                                        void (*on_request)(void *context, struct mg_control_client *client,
+                                                           const char *line),
+                                        void *context, struct mg_buf *error);
+
 /** Answers and ends the connection; the client is gone after this. Copies text. */
 void mg_control_answer(struct mg_control_client *client, bool ok, struct mg_str text);
 /** As mg_control_answer, but the connection stays until the control is closed: its end tells that this process is

@@ -27,7 +27,8 @@ enum {
   CLIENTS_KEPT = 1024,
   FIRST_REQUEST_MS = 1000,
   ACCEPTS_MAX = 64,
-  FLUSH_MS = 50
+  FLUSH_MS = 50,
+  HANDED_OVER_IDLE_MS = 5000
 };
 
 /* Of libuv's pool; what is left over for fetching is there even while every other thread hashes. */
@@ -189,7 +190,8 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
   gateway->settings = settings;
   gateway->cell = mg_shm_worker(shm, slot);
   gateway->meters = mg_shm_meters(shm, slot);
-  gateway->slot = (uint16_t)slot;
+  gateway->shm_slot = (uint16_t)slot;
+  gateway->slot = (uint16_t)(slot + mg_shm_first_slot(shm));
   gateway->id_count = gateway->id_base = random_start();
   gateway->clients_max = descriptor_share((unsigned)share(settings->connections_max, settings->workers));
   mg_net_open(&gateway->net, loop);
@@ -263,7 +265,7 @@ void mg_gateway_switch(struct mg_gateway *gateway, struct mg_generation *generat
   for (unsigned i = 0; i < generation->plan_count; i++) {
     struct mg_plan *plan = &generation->plans[i];
     mg_group_attach(&plan->group, &gateway->upstreams);
-    plan->tally = mg_shm_tally(gateway->upstreams.shm, plan->id, gateway->slot);
+    plan->tally = mg_shm_tally(gateway->upstreams.shm, plan->id, gateway->shm_slot);
   }
   mg_generation_start(generation, &gateway->watchdog);
   for (unsigned i = 0; i < generation->metered_count; i++) {
@@ -331,7 +333,11 @@ void mg_gateway_drain(struct mg_gateway *gateway, void (*done)(void *context), v
   gateway->drained_context = context;
   if (!gateway->draining) {
     gateway->draining = true;
-    for (unsigned i = 0; i < gateway->listener_count; i++) {
+    if (mg_shm_listeners_shared(gateway->upstreams.shm)) {
+      uint64_t half = gateway->settings->drain_timeout_ms / 2;
+      gateway->handed_over_idle_ms = half && half < HANDED_OVER_IDLE_MS ? half : HANDED_OVER_IDLE_MS;
+    }
+    for (unsigned i = 0; i < gateway->listener_count && !gateway->handed_over_idle_ms; i++) {
       struct mg_listener *listener = &gateway->listeners[i];
       while (gateway->accepting && mg_client_accept(gateway, listener->fd) == 0) continue;
       shutdown(listener->fd, SHUT_RDWR); /* for the master's copy of it as well */
@@ -341,7 +347,9 @@ void mg_gateway_drain(struct mg_gateway *gateway, void (*done)(void *context), v
     for (struct mg_client *client = gateway->clients; client; client = next) {
       next = client->next;
       if (client->exchange || client->in.len) continue;
-      if (client->served)
+      if (gateway->handed_over_idle_ms)
+        mg_conn_timeout(&client->conn, gateway->handed_over_idle_ms);
+      else if (client->served)
         mg_conn_close(&client->conn);
       else
         mg_conn_timeout(&client->conn, FIRST_REQUEST_MS); /* its request may be under way */

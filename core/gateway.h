@@ -43,7 +43,9 @@ void mg_gateway_on_worn(struct mg_gateway *gateway, void (*worn)(void *context),
 unsigned mg_gateway_generations(const struct mg_gateway *gateway);
 
 /** Stops accepting (after taking what is queued), closes idle connections, lets exchanges finish; calls
- * done(context) when the last connection has closed. */
+ * done(context) when the last connection has closed. Where other processes accept from the same sockets (shm.h) what
+ * is queued is left to them, and an idle connection has some seconds for one more request: a client that sends just
+ * now sees no reset. */
 void mg_gateway_drain(struct mg_gateway *gateway, void (*done)(void *context), void *context);
 
 /** Cuts every connection; done of an earlier drain is still called. */

@@ -70,6 +70,8 @@ struct mg_gateway {
   bool paused;  /* at the limit: the rest waits in the backlog */
   bool starved; /* paused for want of descriptors */
   bool draining;
+  uint64_t handed_over_idle_ms; /* draining while others accept from our sockets: how long a connection may wait for
+                                   the request that is answered with Connection: close; else 0 */
   void (*worn)(void *context);
   void *worn_context;
   void (*drained)(void *context);
@@ -90,7 +92,8 @@ struct mg_gateway {
   struct mg_timer clock;
   char date[32];
   size_t date_len;
-  uint16_t slot;
+  uint16_t slot;       /* in ids and of the journal's shard: different from a predecessor's that still drains */
+  uint16_t shm_slot;
   uint16_t port; /* for X-Forwarded-Port */
   struct mg_name_memo names[MG_NAME_MEMOS];
   struct mg_exchange *running; /* whose filters run now */

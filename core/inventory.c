@@ -21,7 +21,7 @@ void mg_inventory_prepare(struct mg_shm *shm, unsigned workers, struct mg_str bu
 {
   struct mg_str rest = mg_bundle_section(bundle, MG_STR("routes")), id;
   unsigned without = 0;
-  while (next_line(&rest, &id)) without += !mg_shm_add_route(shm, id, workers);
+  while (next_line(&rest, &id)) without += !mg_shm_add_route(shm, id, workers + 1);
   if (without)
     mg_log(MG_LOG_WARN, "no room for the counters of %u routes; they are served and not counted until the next start",
            without);
@@ -63,7 +63,7 @@ void mg_inventory_free(struct mg_inventory *inventory)
 void mg_inventory_sum(const struct mg_shm *shm, unsigned workers, struct mg_str route, struct mg_tally_sum *sum)
 {
   memset(sum, 0, sizeof *sum);
-  for (unsigned slot = 0; slot < workers; slot++) {
+  for (unsigned slot = 0; slot <= workers; slot++) { /* the last: what a predecessor has counted */
     const struct mg_tally *tally = mg_shm_tally(shm, route, slot);
     if (tally) mg_tally_sum(sum, tally);
   }

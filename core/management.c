@@ -404,6 +404,12 @@ struct mg_management *mg_management_open(uv_loop_t *loop, int fd, const struct m
   return NULL;
 }
 
+int mg_management_socket(const struct mg_management *management)
+{
+  uv_os_fd_t fd = -1;
+  return uv_fileno((const uv_handle_t *)&management->listener, &fd) == 0 ? fd : -1;
+}
+
 static void on_listener_closed(uv_handle_t *handle)
 {
   struct mg_management *management = handle->data;

@@ -24,5 +24,8 @@ struct mg_management_events {
 struct mg_management *mg_management_open(uv_loop_t *loop, int fd, const struct mg_settings *settings,
                                          const struct mg_management_events *events, struct mg_buf *error);
 
+/** Its listening socket, borrowed. */
+int mg_management_socket(const struct mg_management *management);
+
 /** Ends every connection; frees itself once the loop has run and every reload that was asked for here is answered. */
 void mg_management_close(struct mg_management **management);

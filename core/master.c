@@ -1,16 +1,14 @@
 /* master.c - start and stop order, signals, requests from the control socket.
  * Owns: everything of the master process.
- * May call: cli, processors, listen, shm, settings, build, control, management, resolve, health, inventory, watch,
- * workers, reload, status, libuv.
+ * May call: cli, master_settings, listen, shm, settings, build, control, management, resolve, health, inventory, watch,
+ * workers, reload, status, succession, notify, libuv.
  * Never: hold a lua_State, serve a request, read a configuration file.
  * Thread: the loop thread. */
 #include "master.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,15 +21,17 @@
 #include "listen.h"
 #include "log.h"
 #include "management.h"
-#include "processors.h"
+#include "master_settings.h"
+#include "notify.h"
 #include "reload.h"
 #include "resolve.h"
 #include "settings.h"
 #include "status.h"
+#include "succession.h"
 #include "watch.h"
 #include "workers.h"
 
-enum { SIGNALS = 4, LAST_BREATH_MS = 3000 };
+enum { SIGNALS = 5, LAST_BREATH_MS = 3000, PARTING_MS = 2000 };
 
 /* BUILDING: the first bundle is made. STARTING: workers build it. Any of them can go on to DRAINING or CLOSING. */
 enum stage { STAGE_BUILDING, STAGE_STARTING, STAGE_SERVING, STAGE_DRAINING, STAGE_CLOSING };
@@ -46,6 +46,7 @@ struct master {
   struct mg_buf settings_text; /* as the workers get it */
   uv_signal_t signals[SIGNALS];
   uv_timer_t stop_timer;
+  uv_timer_t watchdog; /* a service manager's */
   struct mg_watch *watch;
   struct mg_build *build;
   struct mg_shm shm;
@@ -56,6 +57,7 @@ struct master {
   struct mg_management *management;
   struct mg_health *health;
   struct mg_inventory inventory;
+  struct mg_succession succession;
   const char *early_trigger; /* a reload asked for before one was possible */
   char listening[MG_LISTEN_TEXT_SIZE];
   char management_text[MG_LISTEN_TEXT_SIZE];
@@ -84,6 +86,8 @@ static void close_all(struct master *master, int exit_code)
   mg_workers_close(&master->workers);
   mg_resolver_close(&master->resolver);
   mg_control_close(&master->control);
+  mg_succession_close(&master->succession);
+  uv_close((uv_handle_t *)&master->watchdog, NULL);
   for (int i = 0; i < SIGNALS; i++) uv_close((uv_handle_t *)&master->signals[i], NULL);
   uv_timer_start(&master->stop_timer, on_last_breath, LAST_BREATH_MS, 0);
   uv_unref((uv_handle_t *)&master->stop_timer);
@@ -92,8 +96,20 @@ static void close_all(struct master *master, int exit_code)
 static void fail(struct master *master, struct mg_buf *reason)
 {
   fprintf(stderr, "moongate: %.*s\n", (int)reason->len, reason->ptr);
+  mg_succession_refuse(&master->succession, mg_str(reason->ptr, reason->len));
   mg_buf_free(reason);
   close_all(master, MG_EXIT_FAILED);
+}
+
+static void on_parted(void *context)
+{
+  struct master *master = context;
+  close_all(master, master->exit_code);
+}
+
+static void on_parting_too_long(uv_timer_t *timer)
+{
+  on_parted(timer->data);
 }
 
 static void on_workers_gone(void *context)
@@ -102,7 +118,12 @@ static void on_workers_gone(void *context)
   bool well = mg_workers_ended_well(master->workers);
   if (master->exit_code == MG_EXIT_DONE && !well) master->exit_code = MG_EXIT_FAILED;
   mg_log(MG_LOG_INFO, well ? "stopped" : "stopped; not every exchange could finish");
-  close_all(master, master->exit_code);
+  if (!master->succession.handed_over) {
+    close_all(master, master->exit_code);
+    return;
+  }
+  uv_timer_start(&master->stop_timer, on_parting_too_long, PARTING_MS, 0);
+  mg_succession_part(&master->succession);
 }
 
 static void on_drain_too_long(uv_timer_t *timer)
@@ -117,6 +138,8 @@ static void drain(struct master *master, const char *why, int exit_code)
   if (master->stage == STAGE_BUILDING) close_all(master, exit_code);
   if (master->stage >= STAGE_DRAINING) return;
   mg_log(MG_LOG_INFO, "%s: stopping", why);
+  mg_succession_cancel(&master->succession);
+  if (!master->succession.handed_over) mg_notify("STOPPING=1\nSTATUS=finishing what runs");
   master->stage = STAGE_DRAINING;
   master->exit_code = exit_code;
   mg_watch_close(&master->watch);
@@ -129,10 +152,29 @@ static void drain(struct master *master, const char *why, int exit_code)
 
 static void request_reload(struct master *master, const char *trigger, const struct mg_reload_asker *asker)
 {
-  if (master->reload)
-    mg_reload_request(master->reload, trigger, asker);
-  else
+  if (!master->reload) {
     master->early_trigger = trigger;
+    return;
+  }
+  if (master->stage == STAGE_SERVING) mg_notify_reloading();
+  mg_reload_request(master->reload, trigger, asker);
+}
+
+static void request_upgrade(struct master *master)
+{
+  if (master->stage == STAGE_SERVING)
+    mg_succession_start(&master->succession, mg_workers_listeners(master->workers),
+                        mg_management_socket(master->management));
+  else
+    mg_log(MG_LOG_ERROR, "no upgrade now: this process %s",
+           master->stage < STAGE_SERVING ? "does not serve yet" : "is stopping");
+}
+
+static void on_handed_over(void *context)
+{
+  struct master *master = context;
+  mg_management_close(&master->management);
+  drain(master, "another process has taken over", MG_EXIT_DONE);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -140,6 +182,8 @@ static void on_signal(uv_signal_t *handle, int number)
   struct master *master = handle->data;
   if (number == SIGHUP) {
     request_reload(master, "SIGHUP", NULL);
+  } else if (number == SIGUSR2) {
+    request_upgrade(master);
   } else if (number == SIGUSR1) {
     if (master->workers) mg_workers_broadcast(master->workers, MG_FRAME_REOPEN, 0, mg_str(NULL, 0));
   } else if (master->stage == STAGE_DRAINING) {
@@ -163,6 +207,7 @@ static void fill_status(void *context, struct mg_status *status)
                                .control = master->control_path,
                                .routes = master->options.routes,
                                .server = master->options.server,
+                               .upgrade = *master->succession.text ? master->succession.text : NULL,
                                .started = master->started,
                                .state = master->stage < STAGE_SERVING   ? MG_STATE_STARTING
                                         : master->stage > STAGE_SERVING ? MG_STATE_STOPPING
@@ -211,6 +256,44 @@ static void on_request(void *context, struct mg_control_client *client, const ch
   }
 }
 
+/* --- places; each function returns 0 or -1 with a sentence in error */
+
+static void override_number(struct master *master, const char *key, unsigned long value)
+{
+  mg_master_override_number(&master->settings, &master->settings_text, key, value);
+}
+
+static int open_listeners(struct master *master, struct mg_listeners *listeners, struct mg_buf *error)
+{
+  struct sockaddr_storage address;
+  if (mg_succession_listeners(&master->succession, &master->settings, listeners, &address, error) != 0) return -1;
+  override_number(master, "server.port", mg_listen_port(&address));
+  mg_listen_text(&address, master->listening);
+  return 0;
+}
+
+static int open_management(struct master *master, struct mg_buf *error)
+{
+  const struct mg_management_events events = {master, fill_status, on_management_reload};
+  struct sockaddr_storage address;
+  master->management_picked = master->settings.management_port == 0;
+  int fd = mg_succession_management(&master->succession, &master->settings, &address, error);
+  if (fd < 0) return -1;
+  override_number(master, "management.port", mg_listen_port(&address));
+  mg_listen_text(&address, master->management_text);
+  master->management = mg_management_open(&master->loop, fd, &master->settings, &events, error);
+  return master->management ? 0 : -1;
+}
+
+static int open_control(struct master *master, struct mg_buf *error)
+{
+  if (mg_control_path(master->control_path, master->options.control, (unsigned)master->settings.port, true, error) != 0)
+    return -1;
+  master->control = (mg_succession_awaited(&master->succession) ? mg_control_take_over : mg_control_open)(
+      &master->loop, master->control_path, on_request, master, error);
+  return master->control ? 0 : -1;
+}
+
 /* --- the workers and their first generation */
 
 static void on_worker_born(void *context, unsigned slot)
@@ -241,6 +324,7 @@ static void on_candidate(void *context, struct mg_str bundle)
 {
   struct master *master = context;
   mg_inventory_prepare(&master->shm, (unsigned)master->settings.workers, bundle);
+  mg_succession_count(&master->succession);
 }
 
 static void on_in_force(void *context, struct mg_str bundle)
@@ -250,133 +334,41 @@ static void on_in_force(void *context, struct mg_str bundle)
   mg_health_follow(master->health, mg_bundle_section(bundle, MG_STR("health")));
 }
 
+/* What two gateways cannot both have is taken last: from here on commands and probes find this process. */
+static int take_places(struct master *master, struct mg_buf *error)
+{
+  return open_management(master, error) == 0 && open_control(master, error) == 0 ? 0 : -1;
+}
+
+static void tell_manager(void *context)
+{
+  const struct master *master = context;
+  if (master->stage != STAGE_SERVING || mg_succession_awaited(&master->succession))
+    return; /* not its main process yet */
+  mg_notify("READY=1\nSTATUS=serving on %s, generation %llu", master->listening,
+            (unsigned long long)mg_reload_facts(master->reload).generation);
+}
+
 static void on_settled(void *context, bool ok)
 {
   struct master *master = context;
+  struct mg_buf error = {0};
+  if (master->stage == STAGE_SERVING) tell_manager(master);
   if (master->stage != STAGE_STARTING) return;
+  if (ok && mg_succession_awaited(&master->succession)) ok = take_places(master, &error) == 0;
   if (!ok) {
-    drain(master, "the first configuration cannot be run", MG_EXIT_FAILED);
+    struct mg_str why = error.len ? mg_str(error.ptr, error.len) : mg_reload_facts(master->reload).text;
+    mg_succession_refuse(&master->succession, why);
+    drain(master, error.len ? error.ptr : "the first configuration cannot be run", MG_EXIT_FAILED);
+    mg_buf_free(&error);
     return;
   }
   master->stage = STAGE_SERVING;
+  mg_succession_ready(&master->succession);
+  tell_manager(master);
   if (master->management_picked) printf("management on %s\n", master->management_text);
   printf("listening on %s\n", master->listening);
   fflush(stdout);
-}
-
-/* --- from the first bundle to running workers; each step returns 0 or -1 with a sentence in error */
-
-/* True if server.yaml left the management address as it is by default: a bundle names every value. */
-static bool management_untouched(const struct mg_settings *settings)
-{
-  struct mg_settings defaults;
-  mg_settings_defaults(&defaults);
-  return settings->management_port == defaults.management_port &&
-         strcmp(settings->management_host, defaults.management_host) == 0;
-}
-
-static void override(struct master *master, const char *key, const char *value)
-{
-  mg_settings_set(&master->settings, key, strlen(key), value, strlen(value));
-  mg_buf_printf(&master->settings_text, "%s=%s\n", key, value);
-}
-
-static void override_number(struct master *master, const char *key, unsigned long value)
-{
-  char text[24];
-  snprintf(text, sizeof text, "%lu", value);
-  override(master, key, text);
-}
-
-/* Server settings: what the bundle says, then environment, then command line. */
-static int read_settings(struct master *master, struct mg_str section, struct mg_buf *error)
-{
-  const struct mg_options *options = &master->options;
-  const char *management_host = getenv("MOONGATE_MANAGEMENT_HOST");
-  mg_settings_defaults(&master->settings);
-  for (struct mg_str rest = section; rest.len;) {
-    const char *end = memchr(rest.ptr, '\n', rest.len);
-    size_t len = end ? (size_t)(end - rest.ptr) : rest.len;
-    const char *equals = memchr(rest.ptr, '=', len);
-    size_t key = equals ? (size_t)(equals - rest.ptr) : len;
-    if (!equals || !mg_settings_set(&master->settings, rest.ptr, key, equals + 1, len - key - 1)) {
-      mg_buf_printf(error, "the builder gave a setting that is not known: %.*s", (int)len, rest.ptr);
-      return -1;
-    }
-    len += end != NULL;
-    rest = mg_str(rest.ptr + len, rest.len - len);
-  }
-  mg_buf_append(&master->settings_text, section.ptr, section.len);
-  bool untouched = management_untouched(&master->settings);
-  if (management_host && *management_host && untouched) override(master, "management.host", management_host);
-  if (options->host) override(master, "server.host", options->host);
-  if (options->journal) override(master, "storage.work_dir", options->journal);
-  if (options->port != MG_UNSET) override_number(master, "server.port", (unsigned long)options->port);
-  if (options->management_port != MG_UNSET)
-    override_number(master, "management.port", (unsigned long)options->management_port);
-  else if (options->port != MG_UNSET && untouched)
-    override_number(master, "management.port", 0);
-  if (options->workers != MG_UNSET) master->settings.workers = (uint64_t)options->workers;
-  if (!master->settings.workers) master->settings.workers = mg_processors();
-  if (master->settings.workers > MG_WORKERS_MAX) master->settings.workers = MG_WORKERS_MAX;
-  override_number(master, "server.workers", master->settings.workers);
-  return 0;
-}
-
-/* One socket per worker, all on the port that the first one has got. */
-static int open_listeners(struct master *master, int listeners[MG_WORKERS_MAX], struct mg_buf *error)
-{
-  struct sockaddr_storage address;
-  int backlog = master->settings.backlog < INT32_MAX ? (int)master->settings.backlog : INT32_MAX;
-  if (mg_listen_address(&address, master->settings.host, (unsigned)master->settings.port, error) != 0) return -1;
-  if (master->settings.port && mg_listen_probe(&address, error) != 0) return -1;
-  for (unsigned i = 0; i < master->settings.workers; i++) {
-    listeners[i] = mg_listen_open(&address, backlog, error);
-    if (listeners[i] >= 0) continue;
-    while (i-- > 0) close(listeners[i]);
-    return -1;
-  }
-  override_number(master, "server.port", mg_listen_port(&address));
-  mg_listen_text(&address, master->listening);
-  return 0;
-}
-
-static int open_management(struct master *master, struct mg_buf *error)
-{
-  const struct mg_management_events events = {master, fill_status, on_management_reload};
-  struct sockaddr_storage address;
-  master->management_picked = master->settings.management_port == 0;
-  if (mg_listen_address(&address, master->settings.management_host, (unsigned)master->settings.management_port,
-                        error) != 0)
-    return -1;
-  int fd = mg_listen_alone(&address, error);
-  if (fd < 0) {
-    mg_buf_printf(error, "; the management port is chosen with --management-port or management.port");
-    return -1;
-  }
-  override_number(master, "management.port", mg_listen_port(&address));
-  mg_listen_text(&address, master->management_text);
-  master->management = mg_management_open(&master->loop, fd, &master->settings, &events, error);
-  return master->management ? 0 : -1;
-}
-
-static int open_control(struct master *master, struct mg_buf *error)
-{
-  if (mg_control_path(master->control_path, master->options.control, (unsigned)master->settings.port, true, error) != 0)
-    return -1;
-  master->control = mg_control_open(&master->loop, master->control_path, on_request, master, error);
-  return master->control ? 0 : -1;
-}
-
-/* The workers open it themselves; here it is seen, and said, that they can. */
-static int check_access_log(const struct master *master, struct mg_buf *error)
-{
-  const char *path = master->settings.access_log_file;
-  if (!*path || strcmp(master->settings.access_log_format, "off") == 0) return 0;
-  int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
-  if (fd >= 0) return close(fd);
-  mg_buf_printf(error, "cannot open the access log %s: %s", path, strerror(errno));
-  return -1;
 }
 
 static int open_shared(struct master *master, struct mg_buf *error)
@@ -386,7 +378,7 @@ static int open_shared(struct master *master, struct mg_buf *error)
   return -1;
 }
 
-static int start_workers(struct master *master, const int *listeners, struct mg_buf *error)
+static int start_workers(struct master *master, const struct mg_listeners *listeners, struct mg_buf *error)
 {
   const struct mg_workers_events events = {.context = master,
                                            .born = on_worker_born,
@@ -413,27 +405,31 @@ static void on_first_built(void *context, struct mg_build_result *result)
 {
   struct master *master = context;
   struct mg_buf error = {0};
-  int listeners[MG_WORKERS_MAX];
+  struct mg_listeners listeners;
   master->build = NULL;
   fwrite(result->text.ptr, 1, result->text.len, stderr);
   if (!result->built) {
+    mg_succession_refuse(&master->succession, mg_str(result->text.ptr, result->text.len));
     close_all(master, MG_EXIT_FAILED);
     return;
   }
   struct mg_str section = mg_bundle_section(mg_str(result->bundle.ptr, result->bundle.len), MG_STR("settings"));
-  if (read_settings(master, section, &error) != 0 || check_access_log(master, &error) != 0 ||
-      open_listeners(master, listeners, &error) != 0) {
+  if (mg_master_settings(&master->settings, &master->settings_text, &master->options, section, &error) != 0 ||
+      mg_master_check_access_log(&master->settings, &error) != 0 || open_listeners(master, &listeners, &error) != 0) {
     fail(master, &error);
     return;
   }
   /* from here on the listeners have an owner in any case */
-  if (open_control(master, &error) != 0 || open_management(master, &error) != 0 || open_shared(master, &error) != 0) {
-    for (unsigned i = 0; i < master->settings.workers; i++) close(listeners[i]);
+  if ((!mg_succession_awaited(&master->succession) &&
+       (open_control(master, &error) != 0 || open_management(master, &error) != 0)) ||
+      open_shared(master, &error) != 0) {
+    mg_listeners_close(&listeners);
     fail(master, &error);
     return;
   }
+  mg_succession_bind(&master->succession, &master->shm, &master->settings, &master->inventory);
   master->stage = STAGE_STARTING;
-  if (start_workers(master, listeners, &error) != 0) {
+  if (start_workers(master, &listeners, &error) != 0) {
     fail(master, &error);
     return;
   }
@@ -443,24 +439,40 @@ static void on_first_built(void *context, struct mg_build_result *result)
 
 static void listen_to_signals(struct master *master)
 {
-  static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+  static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
   for (int i = 0; i < SIGNALS; i++) {
     uv_signal_init(&master->loop, &master->signals[i]);
     master->signals[i].data = master;
     uv_signal_start(&master->signals[i], on_signal, numbers[i]);
   }
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGUSR2, SIG_IGN);
 }
 
-static int run(struct master *master)
+static void on_watchdog(uv_timer_t *timer)
 {
+  (void)timer;
+  mg_notify("WATCHDOG=1");
+}
+
+static void feed_watchdog(struct master *master)
+{
+  uint64_t interval = mg_notify_watchdog_ms();
+  uv_timer_init(&master->loop, &master->watchdog);
+  if (interval) uv_timer_start(&master->watchdog, on_watchdog, interval, interval);
+}
+
+static int run(struct master *master, char *const *argv)
+{
+  const struct mg_succession_events events = {master, on_handed_over, on_parted, tell_manager};
   struct mg_buf error = {0};
   uv_timer_init(&master->loop, &master->stop_timer);
   master->stop_timer.data = master;
+  feed_watchdog(master);
   listen_to_signals(master);
-  master->watch = mg_watch_open(&master->loop, master->options.routes, on_files_changed, master);
-  master->build = mg_build_start(&master->loop, &master->options, 0, on_first_built, master, &error);
+  if (mg_succession_begin(&master->succession, &master->loop, argv, &events, &error) == 0) {
+    master->watch = mg_watch_open(&master->loop, master->options.routes, on_files_changed, master);
+    master->build = mg_build_start(&master->loop, &master->options, 0, on_first_built, master, &error);
+  }
   if (!master->build) fail(master, &error);
   uv_run(&master->loop, UV_RUN_DEFAULT);
   uv_close((uv_handle_t *)&master->stop_timer, NULL);
@@ -481,7 +493,7 @@ int mg_master_main(int argc, char **argv)
   if (code != MG_EXIT_DONE) return code;
   mg_log_setup(MG_LOG_INFO, "master");
   int result = uv_loop_init(&master.loop);
-  if (result == 0) return run(&master);
+  if (result == 0) return run(&master, argv - 1);
   fprintf(stderr, "moongate: cannot start: %s\n", uv_strerror(result));
   return MG_EXIT_FAILED;
 }

@@ -120,11 +120,11 @@ static void write_counter(const struct writer *writer, const char *field, uint64
 static void write_counters(const struct writer *writer)
 {
   unsigned count = mg_workers_count(writer->status->workers);
-#define X(field)                                                                                           \
-  {                                                                                                        \
-    uint64_t sum = 0;                                                                                      \
-    for (unsigned i = 0; i < count; i++) sum += load(&mg_shm_worker(writer->status->shm, i)->count.field); \
-    write_counter(writer, #field, sum);                                                                    \
+#define X(field)                                                                                            \
+  {                                                                                                         \
+    uint64_t sum = 0;                                                                                       \
+    for (unsigned i = 0; i <= count; i++) sum += load(&mg_shm_worker(writer->status->shm, i)->count.field); \
+    write_counter(writer, #field, sum);                                                                     \
   }
   MG_COUNTER_MAP(X)
 #undef X
@@ -136,7 +136,7 @@ static void write_refusals(const struct writer *writer)
                                           "Requests that the gateway answered or ended itself, by reason."};
   struct mg_buf labels = {0};
   uint64_t sums[MG_ERR_COUNT] = {0};
-  for (unsigned i = 0; i < mg_workers_count(writer->status->workers); i++)
+  for (unsigned i = 0; i <= mg_workers_count(writer->status->workers); i++)
     for (unsigned err = 0; err < MG_ERR_COUNT; err++)
       sums[err] += load(&mg_shm_worker(writer->status->shm, i)->refused[err]);
   one(writer, "moongate_unrouted_requests", MG_COUNTER, "Requests that no route matches.",

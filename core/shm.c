@@ -23,7 +23,7 @@ enum {
   READ_TRIES_MAX = 10000
 };
 
-static const uint64_t layout_magic = 0x326d68732d676d01; /* "\1mg-shm2", changed with the layout */
+static const uint64_t layout_magic = 0x336d68732d676d01; /* "\1mg-shm3", changed with the layout */
 
 struct route {
   char id[256];
@@ -38,7 +38,9 @@ struct layout {
   uint32_t target_count;
   _Atomic uint32_t
       slots[TARGET_SLOTS]; /* target number + 1, 0 for empty; stored with release once the key is written */
-  struct mg_worker_cell workers[MG_WORKERS_MAX];
+  _Atomic uint32_t listeners_shared;
+  uint32_t first_slot;
+  struct mg_worker_cell workers[MG_WORKERS_MAX + 1];
   struct mg_target_cell targets[TARGETS_MAX];
   uint32_t route_count;
   _Atomic uint32_t route_slots[ROUTE_SLOTS]; /* as slots, for routes */
@@ -112,9 +114,29 @@ struct mg_meters *mg_shm_meters(const struct mg_shm *shm, unsigned slot)
   return &layout_of(shm)->meters[slot];
 }
 
+void mg_shm_share_listeners(struct mg_shm *shm, bool shared)
+{
+  atomic_store(&layout_of(shm)->listeners_shared, shared);
+}
+
+bool mg_shm_listeners_shared(const struct mg_shm *shm)
+{
+  return atomic_load(&layout_of(shm)->listeners_shared) != 0;
+}
+
+void mg_shm_set_first_slot(struct mg_shm *shm, unsigned first_slot)
+{
+  layout_of(shm)->first_slot = first_slot;
+}
+
+unsigned mg_shm_first_slot(const struct mg_shm *shm)
+{
+  return layout_of(shm)->first_slot;
+}
+
 struct mg_worker_cell *mg_shm_worker(const struct mg_shm *shm, unsigned slot)
 {
-  MG_ASSERT(slot < MG_WORKERS_MAX);
+  MG_ASSERT(slot <= MG_WORKERS_MAX);
   return &layout_of(shm)->workers[slot];
 }
 

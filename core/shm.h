@@ -80,7 +80,17 @@ int mg_shm_create(struct mg_shm *shm);
 int mg_shm_attach(struct mg_shm *shm, int fd);
 void mg_shm_detach(struct mg_shm *shm);
 
-/** The lines of worker slot (0 to MG_WORKERS_MAX - 1). */
+/** Says that other processes accept from the same listening sockets, which a worker that ends must then leave as they
+ * are (master); whether that was said. */
+void mg_shm_share_listeners(struct mg_shm *shm, bool shared);
+bool mg_shm_listeners_shared(const struct mg_shm *shm);
+/** The number of the first worker's journal shard: 0 unless a predecessor uses that (set by the master before there are
+ * workers). */
+void mg_shm_set_first_slot(struct mg_shm *shm, unsigned first_slot);
+unsigned mg_shm_first_slot(const struct mg_shm *shm);
+
+/** The lines of worker slot (0 to MG_WORKERS_MAX - 1); of the slot behind the last worker's, what a predecessor has
+ * counted. */
 struct mg_worker_cell *mg_shm_worker(const struct mg_shm *shm, unsigned slot);
 
 /** The cell for key ("127.0.0.1:9000", "unix:/run/x.sock"), made when it is new. Master only. NULL when full. */
@@ -92,7 +102,7 @@ void mg_target_publish(struct mg_target_cell *cell, const struct sockaddr_storag
 /** Copies a target's addresses consistently; returns how many. Any process. */
 unsigned mg_target_addresses(const struct mg_target_cell *cell, struct sockaddr_storage out[MG_TARGET_ADDRESSES_MAX]);
 
-/** Makes room for the tallies of a route, one per worker slot below workers, when its id is new. Master only. False
+/** Makes room for the tallies of a route, one per slot below workers, when its id is new. Master only. False
  * when there is no room any more: such a route is served and not counted. */
 bool mg_shm_add_route(struct mg_shm *shm, struct mg_str id, unsigned workers);
 /** A route's tally of one worker slot below the workers it was added for; NULL where there is none. */

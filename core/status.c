@@ -22,7 +22,7 @@ struct totals {
 static struct totals add_up(const struct mg_status *status)
 {
   struct totals totals = {0};
-  for (unsigned i = 0; i < mg_workers_count(status->workers); i++) {
+  for (unsigned i = 0; i <= mg_workers_count(status->workers); i++) { /* the last: of a predecessor */
     const struct mg_worker_cell *cell = mg_shm_worker(status->shm, i);
 #define X(field) totals.field += atomic_load_explicit(&cell->count.field, memory_order_relaxed);
     MG_COUNTER_MAP(X)
@@ -108,6 +108,7 @@ void mg_status_text(const struct mg_status *status, struct mg_buf *out)
   if (status->management) mg_buf_printf(out, "management   %s\n", status->management);
   mg_buf_printf(out, "control      %s\nroutes       %s\ngeneration   %llu\n", status->control, status->routes,
                 (unsigned long long)status->reload.generation);
+  if (status->upgrade) mg_buf_printf(out, "upgrade      %s\n", status->upgrade);
   text_reload(&status->reload, out);
   for (unsigned i = 0; i < mg_workers_count(status->workers); i++) text_worker(status, i, out);
   struct totals totals = add_up(status);
@@ -196,6 +197,7 @@ void mg_status_json(const struct mg_status *status, struct mg_buf *out)
   mg_json_field(out, "management", status->management);
   mg_json_field(out, "control", status->control);
   mg_json_field(out, "routes", status->routes);
+  mg_json_field(out, "upgrade", status->upgrade);
   json_reload(&status->reload, out);
   mg_buf_append(out, "\"workers\":[", 11);
   for (unsigned i = 0; i < mg_workers_count(status->workers); i++) json_worker(status, i, out);

@@ -6,17 +6,35 @@ enum { STATUS_SHIFT = 48 };
 
 static const uint64_t count_mask = (1ull << STATUS_SHIFT) - 1;
 
-void mg_tally_code(struct mg_code_counts *counts, unsigned status)
+/* The slot of status, or a free one; the last, where the others are taken. */
+static _Atomic uint64_t *find_slot(struct mg_code_counts *counts, unsigned status, uint64_t *value)
 {
-  if (status >= MG_STATUS_END) status = 0;
   for (unsigned probe = 0; probe < MG_TALLY_CODES; probe++) {
     _Atomic uint64_t *slot = &counts->slots[(status + probe) % MG_TALLY_CODES];
-    uint64_t value = atomic_load_explicit(slot, memory_order_relaxed);
-    if (value && value >> STATUS_SHIFT != status) continue;
-    atomic_store_explicit(slot, (uint64_t)status << STATUS_SHIFT | ((value & count_mask) + 1), memory_order_relaxed);
-    return;
+    *value = atomic_load_explicit(slot, memory_order_relaxed);
+    if (!*value || *value >> STATUS_SHIFT == status) return slot;
   }
-  mg_tally_add(&counts->slots[MG_TALLY_CODES], 1);
+  return &counts->slots[MG_TALLY_CODES];
+}
+
+void mg_tally_code(struct mg_code_counts *counts, unsigned status)
+{
+  uint64_t value;
+  if (status >= MG_STATUS_END) status = 0;
+  _Atomic uint64_t *slot = find_slot(counts, status, &value);
+  if (slot == &counts->slots[MG_TALLY_CODES])
+    mg_tally_add(slot, 1);
+  else
+    atomic_store_explicit(slot, (uint64_t)status << STATUS_SHIFT | ((value & count_mask) + 1), memory_order_relaxed);
+}
+
+void mg_tally_set_code(struct mg_code_counts *counts, unsigned status, uint64_t count)
+{
+  uint64_t value;
+  if (status >= MG_STATUS_END) status = 0;
+  _Atomic uint64_t *slot = find_slot(counts, status, &value);
+  if (slot == &counts->slots[MG_TALLY_CODES]) status = 0;
+  atomic_store_explicit(slot, (uint64_t)status << STATUS_SHIFT | (count & count_mask), memory_order_relaxed);
 }
 
 /* The bucket of a duration in whole microseconds, rounded up: a bucket holds (start, end]. */

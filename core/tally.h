@@ -51,6 +51,9 @@ static inline void mg_tally_add(_Atomic uint64_t *counter, uint64_t by)
 /** Counts one answer of that status. */
 void mg_tally_code(struct mg_code_counts *counts, unsigned status);
 
+/** Makes count the number of answers of that status; as long as there are slots, statuses are told apart. */
+void mg_tally_set_code(struct mg_code_counts *counts, unsigned status, uint64_t count);
+
 /** Counts one finished exchange's time. */
 void mg_tally_duration(struct mg_tally *tally, uint64_t nanoseconds);
 

@@ -14,6 +14,7 @@
 #include "channel.h"
 #include "cli.h"
 #include "gateway.h"
+#include "inherit.h"
 #include "log.h"
 #include "settings.h"
 #include "shm.h"
@@ -48,6 +49,7 @@ struct worker {
   struct mg_buf serving;    /* the bundle of the generation that new exchanges get */
   uint64_t refresh_ms_from; /* not sooner */
   unsigned slot;
+  unsigned listener_count;
   unsigned live; /* generations, as last told */
   bool draining;
   bool finished;
@@ -221,9 +223,10 @@ static void apply_settings(struct worker *worker, struct mg_str text)
     len += end != NULL;
     text = mg_str(text.ptr + len, text.len - len);
   }
-  int listener = MG_WORKER_LISTENER_FD;
+  int listeners[MG_LISTENERS_MAX];
+  for (unsigned i = 0; i < worker->listener_count; i++) listeners[i] = MG_WORKER_LISTENER_FD + (int)i;
   int result = mg_gateway_open(&worker->gateway, &worker->loop, &worker->settings, &worker->shm, worker->slot,
-                               &listener, 1, MG_WORKER_OUTPUT_FD);
+                               listeners, worker->listener_count, MG_WORKER_OUTPUT_FD);
   if (result == 0) {
     mg_gateway_on_worn(worker->gateway, on_worn, worker);
     return;
@@ -318,7 +321,8 @@ static void on_frame(struct mg_channel *channel, const struct mg_frame *frame)
     break;
   case MG_FRAME_READY:
   case MG_FRAME_STATE:
-    break; /* ours to send */
+  case MG_FRAME_COUNTERS:
+    break; /* ours to send, or between masters */
   }
 }
 
@@ -373,9 +377,10 @@ int mg_worker_main(int argc, char **argv)
   char who[32];
   struct worker worker = {0};
   ignore_signals();
-  int code = mg_cli_parse(&options, MG_OPTION_SLOT, argc, argv);
+  int code = mg_cli_parse(&options, MG_OPTION_SLOT | MG_OPTION_LISTENERS, argc, argv);
   if (code != MG_EXIT_DONE) return code;
   worker.slot = options.slot == MG_UNSET ? 0 : (unsigned)options.slot;
+  worker.listener_count = options.listeners == MG_UNSET ? 1 : (unsigned)options.listeners;
   snprintf(who, sizeof who, "worker %u", worker.slot);
   mg_log_setup(MG_LOG_INFO, who);
   if (start(&worker) != 0) {

@@ -41,7 +41,6 @@ struct process {
 
 struct slot {
   struct process *process; /* NULL: waits to be filled */
-  int listener;
   uint64_t generation;
   unsigned live;
   unsigned deaths;
@@ -55,6 +54,7 @@ struct mg_workers {
   const struct mg_settings *settings;
   struct mg_str settings_text;
   struct mg_workers_events events;
+  struct mg_listeners listeners;
   struct process *processes;
   struct slot *slots;
   unsigned count;
@@ -220,6 +220,17 @@ static void on_process_exit(uv_process_t *handle, int64_t code, int signal)
   if (!workers->draining && slot->retry_ms <= uv_now(workers->loop)) fill_slot(workers, process->slot);
 }
 
+static int give_listeners(const struct mg_workers *workers, unsigned index, uv_stdio_container_t *out)
+{
+  int count = 0;
+  for (unsigned i = 0; i < workers->listeners.count; i++) {
+    if (workers->listeners.all[i].worker != index) continue;
+    out[count].flags = UV_INHERIT_FD;
+    out[count++].data.fd = workers->listeners.all[i].fd;
+  }
+  return count;
+}
+
 static int spawn(struct mg_workers *workers, unsigned index)
 {
   struct process *process = mg_calloc(1, sizeof *process);
@@ -231,26 +242,24 @@ static int spawn(struct mg_workers *workers, unsigned index)
   process->channel.on_end = on_channel_end;
   process->channel.on_closed = on_channel_closed;
   mg_channel_init(&process->channel, workers->loop);
-  char number[16];
-  snprintf(number, sizeof number, "%u", index);
-  char *args[] = {"moongate", "worker", "--slot", number, NULL};
-  uv_stdio_container_t stdio[] = {
+  char number[16], listeners[16];
+  uv_stdio_container_t stdio[MG_WORKER_LISTENER_FD + MG_LISTENERS_MAX] = {
       {.flags = UV_IGNORE},
       {.flags = UV_INHERIT_FD, .data.fd = 2},
       {.flags = UV_INHERIT_FD, .data.fd = 2},
       [MG_WORKER_CONTROL_FD] = {.flags = UV_CREATE_PIPE | UV_READABLE_PIPE | UV_WRITABLE_PIPE,
                                 .data.stream = (uv_stream_t *)&process->channel.pipe},
       [MG_WORKER_SHM_FD] = {.flags = UV_INHERIT_FD, .data.fd = workers->shm->fd},
-      [MG_WORKER_LISTENER_FD] = {.flags = UV_INHERIT_FD, .data.fd = workers->slots[index].listener},
       /* a master without standard output gives its workers the other one */
       [MG_WORKER_OUTPUT_FD] = {.flags = UV_INHERIT_FD,
                                .data.fd = fcntl(STDOUT_FILENO, F_GETFD) < 0 ? STDERR_FILENO : STDOUT_FILENO},
   };
-  uv_process_options_t how = {.file = "/proc/self/exe",
-                              .args = args,
-                              .exit_cb = on_process_exit,
-                              .stdio = stdio,
-                              .stdio_count = sizeof stdio / sizeof stdio[0]};
+  int count = MG_WORKER_LISTENER_FD + give_listeners(workers, index, stdio + MG_WORKER_LISTENER_FD);
+  snprintf(number, sizeof number, "%u", index);
+  snprintf(listeners, sizeof listeners, "%d", count - MG_WORKER_LISTENER_FD);
+  char *args[] = {"moongate", "worker", "--slot", number, "--listeners", listeners, NULL};
+  uv_process_options_t how = {
+      .file = "/proc/self/exe", .args = args, .exit_cb = on_process_exit, .stdio = stdio, .stdio_count = count};
   int result = uv_spawn(workers->loop, &process->handle, &how);
   if (result == 0) result = mg_channel_start(&process->channel);
   if (result != 0) {
@@ -320,7 +329,7 @@ static void on_tick(uv_timer_t *timer)
 }
 
 struct mg_workers *mg_workers_new(uv_loop_t *loop, struct mg_shm *shm, const struct mg_settings *settings,
-                                  struct mg_str settings_text, const int *listeners, unsigned count,
+                                  struct mg_str settings_text, const struct mg_listeners *listeners, unsigned count,
                                   const struct mg_workers_events *events)
 {
   struct mg_workers *workers = mg_calloc(1, sizeof *workers);
@@ -329,10 +338,10 @@ struct mg_workers *mg_workers_new(uv_loop_t *loop, struct mg_shm *shm, const str
                                  .settings = settings,
                                  .settings_text = settings_text,
                                  .events = *events,
+                                 .listeners = *listeners,
                                  .count = count,
                                  .tick_open = true};
   workers->slots = mg_calloc(count, sizeof *workers->slots);
-  for (unsigned i = 0; i < count; i++) workers->slots[i].listener = listeners[i];
   uv_timer_init(loop, &workers->tick);
   workers->tick.data = workers;
   return workers;
@@ -365,6 +374,11 @@ void mg_workers_broadcast(struct mg_workers *workers, enum mg_frame_type type, u
 unsigned mg_workers_count(const struct mg_workers *workers)
 {
   return workers->count;
+}
+
+const struct mg_listeners *mg_workers_listeners(const struct mg_workers *workers)
+{
+  return &workers->listeners;
 }
 
 struct mg_shm *mg_workers_shm(const struct mg_workers *workers)
@@ -425,6 +439,6 @@ void mg_workers_close(struct mg_workers **workers_at)
   workers->closing = true;
   kill_all(workers);
   for (struct process *process = workers->processes; process; process = process->next) close_process(process);
-  for (unsigned i = 0; i < workers->count; i++) close(workers->slots[i].listener);
+  mg_listeners_close(&workers->listeners);
   uv_close((uv_handle_t *)&workers->tick, on_tick_closed);
 }

@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "frame.h"
+#include "inherit.h"
 #include "settings.h"
 #include "shm.h"
 
@@ -29,10 +30,10 @@ struct mg_worker_facts {
   bool keeps_dying;    /* so often of late that its replacement is held back */
 };
 
-/** One slot per listener. Borrows loop, shm, settings (drain and stuck times) and settings_text (sent to each
- * worker); takes the listeners, which stay open until mg_workers_close. Starts nothing. */
+/** count slots. Borrows loop, shm, settings (drain and stuck times) and settings_text (sent to each worker); takes the
+ * listeners, which stay open until mg_workers_close. Starts nothing. */
 struct mg_workers *mg_workers_new(uv_loop_t *loop, struct mg_shm *shm, const struct mg_settings *settings,
-                                  struct mg_str settings_text, const int *listeners, unsigned count,
+                                  struct mg_str settings_text, const struct mg_listeners *listeners, unsigned count,
                                   const struct mg_workers_events *events);
 
 /** Starts a process in every slot. 0, or a libuv error when one cannot be started; those that were run on. */
@@ -45,6 +46,7 @@ void mg_workers_broadcast(struct mg_workers *workers, enum mg_frame_type type, u
                           struct mg_str payload);
 
 unsigned mg_workers_count(const struct mg_workers *workers);
+const struct mg_listeners *mg_workers_listeners(const struct mg_workers *workers);
 /** The shared memory, for who prepares what workers will look for. */
 struct mg_shm *mg_workers_shm(const struct mg_workers *workers);
 

@@ -227,15 +227,21 @@ end
 
 
 -- Starts a gateway. options: routes (text; a port stands for route_to), routes_name, server (text), filters (name ->
--- source), workers (1), args, env.
+-- source), workers (1), port (0), either false for what server says, args, env, executable.
 function helper.gateway(options)
   if type(options) == "number" then options = { routes = options } end
   if type(options.routes) == "number" then options.routes = helper.route_to(options.routes) end
   options.routes_name = options.routes_name or "routes.yaml"
   local folder = helper.folder()
   write_files(folder, options)
-  local argv = { executable, "run", "--routes", folder .. "/" .. options.routes_name, "--host", "127.0.0.1",
-    "--port", "0", "--control", folder .. "/control.sock", "--workers", tostring(options.workers or 1) }
+  local argv = { options.executable or executable, "run", "--routes", folder .. "/" .. options.routes_name, "--host",
+    "127.0.0.1", "--control", folder .. "/control.sock" }
+  if options.port ~= false then
+    argv[#argv + 1], argv[#argv + 2] = "--port", "0"
+  end
+  if options.workers ~= false then
+    argv[#argv + 1], argv[#argv + 2] = "--workers", tostring(options.workers or 1)
+  end
   if options.server then
     argv[#argv + 1], argv[#argv + 2] = "--server", folder .. "/server.yaml"
   end

@@ -23,7 +23,8 @@ local LAYERS = {
     libraries = { "lua.h", "lauxlib.h", "lualib.h", "luajit.h" } },
   -- What the master is made of: it never holds a lua_State.
   process = {
-    nouns = { "frame", "channel", "cli", "listen", "resolve", "watch", "control", "command", "master", "workers",
+    nouns = { "frame", "channel", "cli", "listen", "resolve", "inherit", "upgrade", "succession", "notify", "watch",
+      "control", "command", "master", "workers",
       "supervise", "reload", "status", "search", "condition", "inventory", "probe", "health", "metrics", "management", "space",
       "process", "processors", "build" },
     uses = { "base", "shared", "http", "process", "worker" }, libraries = { "uv.h" },

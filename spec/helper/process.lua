@@ -28,7 +28,7 @@ ffi.cdef [[
 
 local C = ffi.C
 local process = {
-  TERM = 15, KILL = 9, INT = 2, HUP = 1, USR1 = 10, STOP = 19, CONT = 18,
+  TERM = 15, KILL = 9, INT = 2, HUP = 1, USR1 = 10, USR2 = 12, STOP = 19, CONT = 18,
 }
 local children = {}
 
@@ -37,6 +37,7 @@ Child.__index = Child
 
 local O_RDONLY, O_WRITE_NEW = 0, 1 + 64 + 512 -- O_WRONLY | O_CREAT | O_TRUNC
 local PR_SET_PDEATHSIG = 1
+local PR_SET_CHILD_SUBREAPER = 36
 local WNOHANG = 1
 
 
@@ -87,6 +88,18 @@ function process.spawn(argv, options)
   if pid == 0 then become(vector, options) end
   assert(pid > 0, "fork failed")
   local child = setmetatable({ pid = pid, out = options.out, log = options.log }, Child)
+  children[child] = true
+  return child
+end
+
+
+-- From now on processes whose parents end become children of this one. adopt takes such a process for a child that was
+-- spawned like another one; :poll answers once its parent has gone.
+function process.adopt_orphans() C.prctl(PR_SET_CHILD_SUBREAPER, ffi.cast("unsigned long", 1)) end
+
+
+function process.adopt(pid, like)
+  local child = setmetatable({ pid = pid, out = like.out, log = like.log }, Child)
   children[child] = true
   return child
 end
