@@ -13,6 +13,7 @@
 #include "master.h"
 #include "origin.h"
 #include "output_command.h"
+#include "reap_command.h"
 #include "tail.h"
 #include "test_command.h"
 #include "worker.h"
@@ -62,6 +63,9 @@ static const struct command commands[] = {
      "[FOLDER | --config tailer.yaml] [--format NAME] [--output PATH] [--follow] [--from start|end|checkpoint] "
      "[--checkpoint FOLDER]",
      "hand the exchanges of a journal over, as they come", 0},
+    {"reap", mg_reap_main, NULL,
+     "[FOLDER] [--ttl 7d] [--tailer CHECKPOINT]... [--min-age 1h] [--max-size N] [--min-free N] [--dry-run] [--poll 1m]",
+     "delete what a journal need not keep", 0},
     {"test", mg_test_main, NULL, "[BUSTED ARGUMENTS]", "run specs of filters, with the kit `moongate.test`", 0},
     {"version", version_main, NULL, "", "print the version", 0},
     {"help", help_main, NULL, "", "print this", 0},

@@ -12,6 +12,8 @@
 
 #include "segment.h"
 
+enum { SHARDS_MAX = 1000 };
+
 struct candidate {
   char name[96];
   bool aside;    /* set aside by recovery */
@@ -31,6 +33,7 @@ struct state {
   const struct mg_reap_options *options;
   const struct mg_reap_events *events;
   struct mg_buf candidates;
+  uint64_t newest[SHARDS_MAX]; /* number of each shard's newest segment, sealed or not; 0: none */
   struct mg_checkpoint *checkpoints;
   bool blocked; /* a checkpoint cannot be read: nothing counts as delivered */
 };
@@ -84,6 +87,9 @@ static void note_file(void *context, const char *name)
   struct stat status;
   char path[4300];
   bool sealed;
+  if (mg_segment_name(name, &one.shard, &one.number, &sealed) && one.shard < SHARDS_MAX &&
+      one.number > state->newest[one.shard])
+    state->newest[one.shard] = one.number;
   if (!is_ours(name, &one.aside)) return;
   snprintf(path, sizeof path, "%s/%s", state->options->folder, name);
   if (lstat(path, &status) != 0 || !S_ISREG(status.st_mode)) return;
@@ -91,13 +97,38 @@ static void note_file(void *context, const char *name)
   one.bytes = (uint64_t)status.st_blocks * 512;
   one.time_us = (uint64_t)status.st_mtim.tv_sec * 1000000 + (uint64_t)status.st_mtim.tv_nsec / 1000;
   if (!one.aside) {
-    mg_segment_name(name, &one.shard, &one.number, &sealed);
     learn_segment(state, &one, path);
   }
   mg_buf_append(&state->candidates, &one, sizeof one);
 }
 
 /* --- what tailers have -------------------------------------------------------------------------------------------- */
+
+/* The segment that the tailer read last, if it is still here, must be the one it read. */
+static bool is_of_this_journal(const struct state *state, const struct mg_position *mark)
+{
+  struct mg_scan *scan = mg_alloc(sizeof *scan);
+  bool same = true;
+  char path[4096];
+  uint32_t version;
+  for (int i = 0; i < 2; i++) {
+    if (!mg_segment_path(path, state->options->folder, mark->shard, mark->newest, i ? ".open" : ".mgj")) continue;
+    if (mg_scan_open(scan, state->ops, path, &version) != 0) continue;
+    same = memcmp(scan->preamble.uuid, mark->uuid, sizeof mark->uuid) == 0;
+    mg_scan_close(scan);
+  }
+  free(scan);
+  return same;
+}
+
+static bool are_of_this_journal(const struct state *state, const struct mg_checkpoint *checkpoint)
+{
+  const struct mg_shard_mark *marks;
+  size_t count = mg_checkpoint_marks(checkpoint, &marks);
+  for (size_t i = 0; i < count; i++)
+    if (!is_of_this_journal(state, &marks[i].needed)) return false;
+  return true;
+}
 
 static void read_checkpoints(struct state *state)
 {
@@ -106,7 +137,10 @@ static void read_checkpoints(struct state *state)
   state->checkpoints = mg_calloc(count + 1, sizeof *state->checkpoints);
   for (size_t i = 0; i < count; i++) {
     why.len = 0;
-    if (mg_checkpoint_read(&state->checkpoints[i], state->ops, state->options->tailers[i], &why) == 0) continue;
+    if (mg_checkpoint_read(&state->checkpoints[i], state->ops, state->options->tailers[i], &why) == 0) {
+      if (are_of_this_journal(state, &state->checkpoints[i])) continue;
+      mg_buf_printf(&why, "the checkpoint in %s is of another journal", state->options->tailers[i]);
+    }
     state->blocked = true;
     mg_buf_printf(&why, "; until it can be read nothing counts as delivered");
     trouble(state, why.ptr);
@@ -149,11 +183,18 @@ static int oldest_first(const void *a, const void *b)
   return strcmp(x->name, y->name);
 }
 
+/* The newest segment of a shard tells the next process where LSNs and numbers go on: it stays, whatever its age. */
+static bool is_newest(const struct state *state, const struct candidate *one)
+{
+  return !one->aside && (one->shard >= SHARDS_MAX || one->number >= state->newest[one->shard]);
+}
+
 static void judge(const struct state *state, struct candidate *one)
 {
   const struct mg_reap_options *options = state->options;
   uint64_t age = age_of(state, one);
   one->unread = !is_delivered(state, one);
+  if (is_newest(state, one)) return;
   if (options->ttl_us && age > options->ttl_us)
     one->why = MG_REAP_TTL;
   else if (!one->aside && !one->unread && age >= options->min_age_us)
@@ -163,7 +204,7 @@ static void judge(const struct state *state, struct candidate *one)
 /* Whether a limit may take it, which age and delivery did not. */
 static bool may_go_early(const struct state *state, const struct candidate *one)
 {
-  if (one->aside || one->why != MG_REAP_KEPT) return false;
+  if (one->aside || one->why != MG_REAP_KEPT || is_newest(state, one)) return false;
   return state->options->drop_unread || (!one->unread && age_of(state, one) >= state->options->min_age_us);
 }
 

@@ -1,7 +1,7 @@
 /* reap.h - which segments may be deleted, by age, by size, by what is free, and by what every tailer has delivered.
  *
- * Only sealed segments and files that recovery has set aside are ever looked at; everything else in the folder is left
- * alone. Thread: one. */
+ * Only sealed segments and files that recovery has set aside are ever deleted, and never the newest segment of a shard;
+ * everything else in the folder is left alone. Thread: one. */
 #pragma once
 
 #include "checkpoint.h"
