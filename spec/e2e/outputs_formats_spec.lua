@@ -259,7 +259,7 @@ describe("exchanges of every kind", function()
     assert.equal(statuses[304], found.statuses["304"])
     assert.equal(1, found.statuses["101"])
     assert.equal(statuses[204], found.statuses["204"])
-    assert.equal(2 * (COUNT / #KINDS - 1), found.types.revisit) -- the repeated payload, and "made"
+    assert.equal(3 * (COUNT / #KINDS - 1), found.types.revisit) -- the repeated payload, "made" and "gone"
     assert.equal(found.records - found.types.warcinfo, found.blockDigests)
     local index = run("sh", "-c", ("node %s index %s/gzip/*.cdxj %s/gzip"):format(verify, work, work))
     assert.equal(0, index.code, index.err)
