@@ -35,8 +35,9 @@ struct unit {
 /* In the largest unit, of several in falling order, that divides the number. */
 static void in_units(uint64_t number, const struct unit *unit, char out[TEXT_SIZE])
 {
-  while (unit->size > 1 && (!number || number % unit->size)) unit++;
+  while (unit->size > 1 && number % unit->size) unit++;
   snprintf(out, TEXT_SIZE, "%llu%s", (unsigned long long)(number / unit->size), unit->name);
+  if (!number) snprintf(out, TEXT_SIZE, "none"); /* no limit is set */
 }
 
 static void value_text(const struct shown *shown, const struct mg_settings *settings, char out[TEXT_SIZE])

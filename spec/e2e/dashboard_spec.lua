@@ -54,8 +54,8 @@ describe("the dashboard", function()
     local page, complaint = browse(gateway)
     if not page then return pending("chromium is not installed") end
     assert.is_nil(complaint)
-    for _, text in ipairs { "▲ WARN", "&lt;b&gt;all&lt;/b&gt;", "path begins with /", "▲ the last reload was refused", "routes: found",
-      "✔ serving", "Recorded exchanges" } do
+    for _, text in ipairs { "▲ WARN", "&lt;b&gt;all&lt;/b&gt;", "path begins with /", "▲ the last reload was refused",
+      "routes: found", "✔ serving", "Recorded exchanges" } do
       assert.truthy(page:find(text, 1, true), text)
     end
     assert.truthy(page:find('aria-label="Requests per second: 2xx', 1, true))
