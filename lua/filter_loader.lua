@@ -16,6 +16,7 @@ Loader.__index = Loader
 
 local API = 1
 local EMBEDDED = "embedded:"
+local NEAREST_SHOWN = 3
 local ENOENT = 2 -- errno: no such file or directory
 
 --- What filters may require of the gateway's own.
@@ -212,9 +213,8 @@ end
 
 
 function Loader:unknown(name)
-  local names = self:names()
-  local known = #names > 0 and "; available: " .. table.concat(names, ", ") or ""
-  return ("unknown filter %s%s%s"):format(name, suggest.hint(name, names), known)
+  local hint = suggest.hint(name, self:names(), NEAREST_SHOWN)
+  return ("unknown filter %s%s; moongate filters shows those that are there"):format(name, hint)
 end
 
 

@@ -93,7 +93,7 @@ local function direction(is_request)
     local overrides = value.status_overrides or {}
     for _, override in ipairs(overrides) do
       local at = tree.join(path, "status_overrides")
-      if override.level == "FULL" and value.level ~= "FULL" then
+      if override.level == "FULL" and value.level and value.level ~= "FULL" then
         context.faults:add(node, at, RAISED:format(value.level))
       elseif is_request and value.level == "FULL" and override.level ~= "FULL" then
         context.faults:add(node, at, LOWERED:format(override.level))

@@ -38,7 +38,7 @@ local ACCEPTED = {
   object = "a map",
   any = "any value",
   header_name = "a header name (letters, digits and !#$%&'*+-.^_`|~)",
-  header_value = "text without control characters",
+  header_value = "text without control characters, in ISO-8859-1",
   regexp = "a regular expression (PCRE2)",
 }
 
@@ -64,9 +64,10 @@ local function accepted(spec)
   local text = ACCEPTED[spec.type]
   if spec.none then text = text .. ", or none" end
   local unit = (spec.type == "string" and " bytes") or (spec.type == "array" and " items") or ""
+  local of = (spec.type == "duration" or spec.type == "size") and "," or " of" -- behind what says "such as"
   if spec.min and spec.max then return ("%s from %s to %s%s"):format(text, spec.min, spec.max, unit) end
-  if spec.min then return ("%s of at least %s%s"):format(text, spec.min, unit) end
-  if spec.max then return ("%s of at most %s%s"):format(text, spec.max, unit) end
+  if spec.min then return ("%s%s at least %s%s"):format(text, of, spec.min, unit) end
+  if spec.max then return ("%s%s at most %s%s"):format(text, of, spec.max, unit) end
   if spec.pattern and spec.type == "string" then
     text = ("%s that matches the Lua pattern %s"):format(text, spec.pattern)
   end
@@ -111,9 +112,10 @@ function scalars.header_name(node)
 end
 
 
---- RFC 9110, 5.5: no control character but TAB, no DEL.
+--- RFC 9110, 5.5: no control character but TAB, no DEL. Of what UTF-8 can hold, what ISO-8859-1 has.
 function scalars.header_value(node)
-  return not node.text:find("[%z\1-\8\10-\31\127]") and node.text or nil
+  if node.text:find("[%z\1-\8\10-\31\127]") or node.text:find("[\196-\255]") then return nil end
+  return node.text
 end
 
 
@@ -204,7 +206,9 @@ end
 
 local function check_array(context, node, spec, path)
   local items, item_spec = tree.items(node), inner(spec)
-  local no_list = node.kind == "scalar" and item_spec.keys
+  local takes_map = item_spec.keys or item_spec.read or item_spec.type == "map" or item_spec.type == "object"
+    or item_spec.type == "any"
+  local no_list = node.kind == "scalar" and item_spec.keys or node.kind == "map" and not takes_map
   if no_list or not within(spec, #items) then return schema.refuse(context, node, spec, path) end
   local values = {}
   for i, item in ipairs(items) do

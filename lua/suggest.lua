@@ -31,30 +31,43 @@ local function fold(word)
 end
 
 
---- The candidate nearest to word, or nil when none is near enough to be meant.
--- @param word what was found; @param candidates a list of known words (order does not matter)
-function suggest.nearest(word, candidates)
+--- The candidates that are near enough to word to be meant, the nearest first.
+local function near(word, candidates)
   local folded = fold(word)
-  local best, best_distance
+  local found, distances = {}, {}
   local allowed = math.max(1, math.floor(#folded / 3))
   for _, candidate in ipairs(candidates) do
     local target = fold(candidate)
     if math.abs(#target - #folded) <= allowed then
       local d = distance(folded, target)
-      local better = not best or d < best_distance or (d == best_distance and candidate < best)
-      if d <= allowed and d <= #folded / 2 and better then
-        best, best_distance = candidate, d
+      if d <= allowed and d <= #folded / 2 then
+        found[#found + 1] = candidate
+        distances[candidate] = d
       end
     end
   end
-  return best
+  table.sort(found, function(a, b)
+    if distances[a] ~= distances[b] then return distances[a] < distances[b] end
+    return a < b
+  end)
+  return found
 end
 
 
---- " (did you mean X?)" or "", to be appended to a message.
-function suggest.hint(word, candidates)
-  local nearest = suggest.nearest(word, candidates)
-  return nearest and (" (did you mean %s?)"):format(nearest) or ""
+--- The candidate nearest to word, or nil when none is near enough to be meant.
+-- @param word what was found; @param candidates a list of known words (order does not matter)
+function suggest.nearest(word, candidates)
+  return near(word, candidates)[1]
+end
+
+
+--- " (did you mean X?)" or "", to be appended to a message. @param most how many may be named, 1 unless given
+function suggest.hint(word, candidates, most)
+  local names = near(word, candidates)
+  local last = math.min(#names, most or 1)
+  if last == 0 then return "" end
+  local text = table.concat(names, ", ", 1, last - 1)
+  return (" (did you mean %s%s?)"):format(text ~= "" and text .. " or " or "", names[last])
 end
 
 

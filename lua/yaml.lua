@@ -28,19 +28,33 @@ local function place(event)
 end
 
 
+--- The nth line of a text, or nil.
+local function line_of(text, number)
+  for line in (text .. "\n"):gmatch("(.-)\n") do
+    number = number - 1
+    if number == 0 then return line end
+  end
+end
+
+
 --- libyaml's sentence, taken apart: "problem at document: 1, line: 2, column: 3\ncontext at line: 1, column: 1".
-local function refuse_syntax(text)
+-- @param source the whole file, for a look at the line
+local function refuse_syntax(text, source)
   local problem = text:match("^(.-) at document") or text:match("^[^\n]+") or text
   local line, column = text:match("line: (%d+), column: (%d+)")
   local context, context_line = text:match("\n(.-) at line: (%d+)")
   if context then problem = ("%s, %s that begins in line %s"):format(problem, context, context_line) end
+  local found = line and line_of(source, tonumber(line))
+  if found and found:find("${", 1, true) then
+    problem = problem .. '; inside of { } or [ ], write "${...}" with quotes'
+  end
   refuse(tonumber(line), tonumber(column), "not valid YAML: " .. problem)
 end
 
 
 function Reader:next()
   local ok, event = pcall(self.events)
-  if not ok then refuse_syntax(tostring(event)) end
+  if not ok then refuse_syntax(tostring(event), self.text) end
   return event
 end
 
@@ -167,7 +181,7 @@ end
 function yaml.parse(text)
   local ok, result = pcall(function()
     check_bytes(text)
-    local reader = setmetatable({ events = parser(text), anchors = {}, total = 0 }, Reader)
+    local reader = setmetatable({ text = text, events = parser(text), anchors = {}, total = 0 }, Reader)
     return reader:read_document()
   end)
   if ok then return result end

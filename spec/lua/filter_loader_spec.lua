@@ -123,7 +123,7 @@ describe("the loader", function()
       is_built_in = function(name) return name == "SetStatus" end,
     })
     local _, why = loader:load("tennant")
-    assert.equal("unknown filter tennant (did you mean tenant?); available: SetStatus, tenant", why)
+    assert.equal("unknown filter tennant (did you mean tenant?); moongate filters shows those that are there", why)
     _, why = loader:load("setstatus")
     assert.truthy(why:find("(did you mean SetStatus?)", 1, true), why)
   end)

@@ -49,7 +49,10 @@ local REFUSED = {
   { "number", "0x10", 'f:1:4: v: found "0x10", accepted: a number' },
   { "number", "nan", 'f:1:4: v: found "nan", accepted: a number' },
   { "header_name", "a b", 'f:1:4: v: found "a b", accepted: a header name (letters, digits and !#$%&\'*+-.^_`|~)' },
-  { "header_value", '"a\\nb"', 'f:1:4: v: found "a\\10b", accepted: text without control characters' },
+  { "header_value", '"a\\nb"', 'f:1:4: v: found "a\\10b", accepted: text without control characters, in ISO-8859-1' },
+  { "header_value", "30 €", 'f:1:4: v: found "30 €", accepted: text without control characters, in ISO-8859-1' },
+  { { type = "duration", min = "1s" }, "1ms",
+    'f:1:4: v: found "1ms", accepted: a whole number with ms, s, m, h or d, such as 500ms or 30s, at least 1s' },
   { "regexp", "'\\p{Alpha}'", 'f:1:4: v: found "\\p{Alpha}", accepted: a regular expression (PCRE2) '
     .. "(\\p{Alpha} is Java's; write [[:alpha:]])" },
   { { type = "regexp", secret = true }, "'[a&&b]'", "f:1:4: v: found a secret value, accepted: a regular "
@@ -68,6 +71,7 @@ local REFUSED = {
   { { type = "array", items = "integer", min = 1 }, "[]",
     "f:1:4: v: found a list, accepted: a list of at least 1 items" },
   { { type = "array", items = "integer" }, "[ 1, x ]", 'f:1:9: v[1]: found "x", accepted: a whole number' },
+  { { type = "array", items = "string" }, "{ a: b }", "f:1:4: v: found a map, accepted: a list" },
   { { type = "array", items = "string" }, "[ a, ~ ]", "f:1:9: v[1]: found null (an empty value) as an item of a list" },
   { { type = "object", keys = { path = "string" } }, "{ paht: x }",
     "f:1:6: v: unknown option paht (did you mean path?); known options: path" },
