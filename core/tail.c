@@ -15,7 +15,7 @@
 #include "cli.h"
 #include "tail_private.h"
 
-enum { CHECKPOINT_EVERY_MS = 1000, RETRY_FIRST_MS = 50, RETRY_LAST_MS = 5000, SAY_AGAIN_MS = 60000 };
+enum { CHECKPOINT_EVERY_MS = 500, RETRY_FIRST_MS = 50, RETRY_LAST_MS = 5000, SAY_AGAIN_MS = 60000 };
 
 static volatile sig_atomic_t stop_asked;
 

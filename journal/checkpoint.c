@@ -101,15 +101,12 @@ static bool read_line(struct mg_checkpoint *checkpoint, const char *line)
 /* Where the line with the checksum begins, if that is right; else NULL. */
 static const char *check_sum(const struct mg_buf *text)
 {
-  enum { SUM_BYTES = sizeof "crc32c 00000000\n" - 1 };
-  uint32_t sum;
-  if (text->len < SUM_BYTES) return NULL;
-  const char *at = text->ptr + text->len - SUM_BYTES;
-  char line[SUM_BYTES + 1];
-  memcpy(line, at, SUM_BYTES);
-  line[SUM_BYTES] = '\0';
-  if (sscanf(line, "crc32c %8" SCNx32, &sum) != 1) return NULL;
-  return sum == mg_crc32c(0, text->ptr, text->len - SUM_BYTES) ? at : NULL;
+  char line[sizeof "crc32c 00000000\n"];
+  size_t len = sizeof line - 1;
+  if (text->len < len) return NULL;
+  snprintf(line, sizeof line, "crc32c %08" PRIx32 "\n", mg_crc32c(0, text->ptr, text->len - len));
+  const char *at = text->ptr + text->len - len;
+  return memcmp(at, line, len) == 0 ? at : NULL;
 }
 
 static int parse(struct mg_checkpoint *checkpoint, const struct mg_buf *text, const char *path, struct mg_buf *why)
