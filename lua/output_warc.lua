@@ -32,6 +32,7 @@ warc.options = {
 }
 
 local FULL, GZIP_LEVEL = 3, 6
+local LEGS = { [0] = "CLIENT_REQUEST", "UPSTREAM_REQUEST", "UPSTREAM_RESPONSE", "CLIENT_RESPONSE" }
 local KINDS = { [0] = "request", "request", "response", "response" }
 local REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 
@@ -218,6 +219,7 @@ local function append_leg(state, out, exchange, which, group)
     "WARC-Type: " .. KINDS[which], "WARC-Record-ID: " .. id, "WARC-Date: " .. date, "WARC-Target-URI: " .. group.url,
     "WARC-Warcinfo-ID: " .. state.info, "Content-Type: application/http;msgtype=" .. KINDS[which],
     "WARC-Moongate-Request-Id: " .. exchange.id, "WARC-Moongate-Sequence: " .. group.count,
+    "WARC-Moongate-Leg: " .. LEGS[which],
   }
   if group.first then
     fields[#fields + 1] = "WARC-Concurrent-To: " .. group.first

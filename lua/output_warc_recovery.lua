@@ -32,10 +32,9 @@ local function indexed(text, state)
   local ends = field(head, "WARC-Moongate-Group-End") ~= nil
   if kind == "warcinfo" then return nil, true end
   local block = text:sub(#head + 3)
-  if kind == "request" and field(head, "WARC-Moongate-Sequence") == "0" then
-    state.method = block:match("^(%S+)") or "GET"
-  end
-  if not field(head, "WARC-Moongate-Client-IP") or kind == "request" then return nil, ends end
+  local leg = field(head, "WARC-Moongate-Leg")
+  if leg == "CLIENT_REQUEST" then state.method = block:match("^(%S+)") or "GET" end
+  if leg ~= "CLIENT_RESPONSE" then return nil, ends end
   local http = block:match("^(.-\r\n)\r\n") or block
   return {
     url = field(head, "WARC-Target-URI"), date = field(head, "WARC-Date"), digest = field(head, "WARC-Payload-Digest"),
