@@ -2,9 +2,10 @@
 --
 -- Handles are numbers dressed as pointers to structs that nobody can look into. Each method is one call of C, which
 -- checks that the exchange still runs; a handle that was kept too long raises instead of reading what is not its own.
--- Owns: the methods of the three handles.   May call: ffi.   Never: keep anything between calls.
+-- Owns: the methods of the three handles.   May call: ffi, suggest.   Never: keep anything between calls.
 
 local ffi = require "moongate.ffi"
+local suggest = require "moongate.suggest"
 
 local C = ffi.C
 local length = ffi.length
@@ -432,6 +433,18 @@ request.log = write_log
 response.log = write_log
 exchange.log = write_log
 
+--- A misspelt verb is told apart from the others by its nearest; FFI alone would speak of the members of a struct.
+local function name_missing(what, verbs)
+  local function refuse(_, name)
+    error(("%s has no verb %s%s"):format(what, tostring(name), suggest.hint(tostring(name), suggest.names(verbs))), 2)
+  end
+  setmetatable(verbs, { __index = refuse })
+end
+
+
+name_missing("the request", request)
+name_missing("the response", response)
+name_missing("the exchange", exchange)
 ffi.metatype("struct mg_request", { __index = request, __metatable = false })
 ffi.metatype("struct mg_response", { __index = response, __metatable = false })
 ffi.metatype("struct mg_exchange", { __index = exchange, __metatable = false })

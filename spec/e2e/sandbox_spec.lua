@@ -64,7 +64,7 @@ local ROWS = {
   { "the metatable of an expression", [[return getmetatable(state.expression)]], "true | ffi" },
   { "the metatable of the log", [[return pcall(setmetatable, moongate.log, {})]], "true | false" },
   -- handles
-  { "the inside of a handle", "return req.slot", "has no member named 'slot'" },
+  { "the inside of a handle", "return req.slot", "the request has no verb slot" },
   { "a handle as an array", "return req[0]", "false | " },
   { "arithmetic on a handle", "return req + 1", "false | " },
   { "the length of a handle", "return #req", "false | " },
