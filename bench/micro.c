@@ -10,9 +10,11 @@
 #include <uv.h>
 
 #include "batch.h"
+#include "entry.h"
 #include "forward.h"
 #include "http1.h"
 #include "log.h"
+#include "micro_record.h"
 #include "request.h"
 #include "routes.h"
 #include "script.h"
@@ -52,6 +54,7 @@ struct bench {
   struct mg_unpacker *unpacker;
   struct mg_packed packed;
   uint8_t *packed_copy;
+  struct bench_record *records[MG_LEVEL_FULL + 1][2]; /* by level, and whether exchanges differ; made when needed */
   uint64_t turn;
   uint64_t sink; /* results go here, so that none is left out */
 };
@@ -234,6 +237,44 @@ static void op_journal_read(struct bench *b)
   while (mg_unpack_next(b->unpacker, &entry) == 1) b->sink += entry.payload.len;
 }
 
+/* ---- an exchange in the journal, everything that both threads do for it ---- */
+
+static void record_one(struct bench *b, unsigned level, bool vary)
+{
+  if (!b->records[level][vary]) b->records[level][vary] = bench_record_new(level, vary);
+  bench_record_one(b->records[level][vary]);
+}
+
+static void op_record_metadata(struct bench *b)
+{
+  record_one(b, MG_LEVEL_METADATA, false);
+}
+
+static void op_record_headers(struct bench *b)
+{
+  record_one(b, MG_LEVEL_HEADERS, false);
+}
+
+static void op_record_full(struct bench *b)
+{
+  record_one(b, MG_LEVEL_FULL, false);
+}
+
+static void op_record_metadata_vary(struct bench *b)
+{
+  record_one(b, MG_LEVEL_METADATA, true);
+}
+
+static void op_record_headers_vary(struct bench *b)
+{
+  record_one(b, MG_LEVEL_HEADERS, true);
+}
+
+static void op_record_full_vary(struct bench *b)
+{
+  record_one(b, MG_LEVEL_FULL, true);
+}
+
 /* ---- all of them ---- */
 
 static const struct operation {
@@ -252,6 +293,12 @@ static const struct operation {
     {"journal_append", op_journal_append},
     {"journal_compress", op_journal_compress},
     {"journal_read", op_journal_read},
+    {"record_metadata", op_record_metadata},
+    {"record_headers", op_record_headers},
+    {"record_full", op_record_full},
+    {"record_metadata_vary", op_record_metadata_vary},
+    {"record_headers_vary", op_record_headers_vary},
+    {"record_full_vary", op_record_full_vary},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
@@ -306,6 +353,9 @@ static void release(struct bench *b)
   mg_packer_free(&b->packer);
   mg_unpacker_free(&b->unpacker);
   mg_stage_close_file(&b->stage);
+  for (unsigned level = 0; level <= MG_LEVEL_FULL; level++)
+    for (unsigned vary = 0; vary < 2; vary++)
+      if (b->records[level][vary]) bench_record_free(&b->records[level][vary]);
   free(b->packed_copy);
   bench_request_free(&b->browser);
   bench_request_free(&b->get);
@@ -342,18 +392,31 @@ static void count_instructions(const struct operation *operation, struct bench *
   CALLGRIND_DUMP_STATS_AT(operation->name);
 }
 
-int main(void)
+static void print_bytes(const struct bench *b)
+{
+  static const char *const names[] = {"NONE", "METADATA", "HEADERS", "FULL"};
+  for (unsigned level = 0; level <= MG_LEVEL_FULL; level++)
+    for (unsigned vary = 0; vary < 2; vary++)
+      if (b->records[level][vary])
+        printf("%-8s %10.1f bytes per exchange%s\n", names[level], bench_record_bytes(b->records[level][vary]),
+               vary ? ", all different" : "");
+}
+
+/* argv[1]: the one operation to run, for a profiler. */
+int main(int argc, char **argv)
 {
   struct bench *b = mg_calloc(1, sizeof *b);
   prepare(b);
   bool counting = RUNNING_ON_VALGRIND;
   if (counting) printf("calls\t%d\n", COUNTED_CALLS);
   for (unsigned i = 0; i < OPERATIONS; i++) {
+    if (argc > 1 && strcmp(operations[i].name, argv[1]) != 0) continue;
     if (counting)
       count_instructions(&operations[i], b);
     else
       printf("%-20s %10.1f ns\n", operations[i].name, nanoseconds(&operations[i], b));
   }
+  if (!counting) print_bytes(b);
   release(b);
   free(b);
   return 0;

@@ -226,6 +226,7 @@ int mg_recorder_open(struct mg_recorder **out, struct mg_gateway *gateway, struc
   recorder->stage = mg_shard_stage(recorder->shard);
   recorder->reserve = recorder->stage->slots >= 8 ? recorder->stage->slots / 4 : 0;
   recorder->texts = mg_texts_open(recorder->redactor);
+  if (options.compress) recorder->sieve = mg_sieve_new(options.level);
   recorder->gateway = gateway;
   start_rest(recorder, gateway);
   if (options.sync == MG_SYNC_GROUP) start_group(recorder, gateway);
@@ -242,6 +243,7 @@ void mg_recorder_close(struct mg_recorder **pointer)
     mg_log(MG_LOG_ERROR, "the journal's last entries stay in its stage until the next start: %s", strerror(-result));
   if (recorder->redactor) mg_redactor_close(&recorder->redactor);
   if (recorder->texts) mg_texts_close(&recorder->texts);
+  mg_sieve_free(&recorder->sieve);
   if (recorder->synced) uv_close((uv_handle_t *)recorder->synced, on_handle_closed);
   if (recorder->rest) uv_close((uv_handle_t *)recorder->rest, on_handle_closed);
   free(recorder->waiting);

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-enum { FIXED_MAX = 400, ATTRIBUTE_MAX = 1000, ATTRIBUTES_MAX = 16, HEAD_PIECE_MAX = 16384, RAW_MIN = 512 };
+enum { FIXED_MAX = 400, ATTRIBUTE_MAX = 1000, ATTRIBUTES_MAX = 16, HEAD_PIECE_MAX = 16384 };
 
 static const char *const client_sources[] = {"socket", "x-forwarded-for", "x-real-ip", "unknown"};
 
@@ -73,7 +73,7 @@ static bool set_aside_block(struct mg_recorder *recorder, struct mg_exchange *ex
   struct mg_str rest = block->raw, line;
   enum mg_text_kind kind = block->kind;
   if (block->fits) return true;
-  *block = mg_texts_find_block(recorder->texts, kind, mg_str("", 0));
+  *block = mg_texts_find_block(recorder->texts, which, mg_str("", 0));
   while (mg_texts_next_line(&rest, &line))
     if (!put_long_line(recorder, ex, which, kind, line)) return false;
   return true;
@@ -136,7 +136,7 @@ bool mg_record_put_start(struct mg_recorder *recorder, struct mg_exchange *ex, c
   struct mg_text_block block = {0};
   if (record->has_headers) {
     mg_texts_begin(recorder->texts);
-    block = mg_texts_find_block(recorder->texts, MG_TEXT_REQUEST_HEADER, head.headers);
+    block = mg_texts_find_block(recorder->texts, MG_CLIENT_REQUEST, head.headers);
     if (!set_aside_block(recorder, ex, MG_CLIENT_REQUEST, &block)) return false;
   }
   size_t bound = context_bound(ex);
@@ -167,9 +167,6 @@ struct messages {
   bool line;
   unsigned flags;
 };
-
-static const enum mg_text_kind kinds[MG_MESSAGES] = {MG_TEXT_REQUEST_HEADER, MG_TEXT_REQUEST_HEADER,
-                                                     MG_TEXT_RESPONSE_HEADER, MG_TEXT_RESPONSE_HEADER};
 
 static void choose_messages(const struct mg_exchange *ex, unsigned request, unsigned response, struct messages *out)
 {
@@ -206,7 +203,7 @@ static bool set_aside_messages(struct mg_recorder *recorder, struct mg_exchange 
   mg_texts_begin(recorder->texts);
   for (unsigned i = 0; i < MG_MESSAGES; i++) {
     if (!(messages->blocks >> i & 1)) continue;
-    messages->found[i] = mg_texts_find_block(recorder->texts, kinds[i], heads[i].headers);
+    messages->found[i] = mg_texts_find_block(recorder->texts, i, heads[i].headers);
     if (!set_aside_block(recorder, ex, i, &messages->found[i])) return false;
   }
   for (unsigned i = MG_UPSTREAM_RESPONSE; i < MG_MESSAGES; i++)
@@ -372,19 +369,13 @@ bool mg_record_put_gap(struct mg_recorder *recorder, uint64_t time_us, uint64_t 
 
 /* --- bodies ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a sample of 256 bytes has nearly as many different ones as noise has (160 on average); text stays below
- * 100. */
-static bool looks_random(struct mg_str bytes)
+/* Bodies of a route that begin alike are of a kind. */
+static bool keeps_apart(struct mg_recorder *recorder, const struct mg_exchange *ex, unsigned side, struct mg_str bytes)
 {
-  uint64_t seen[4] = {0};
-  size_t step = bytes.len / 256;
-  for (size_t i = 0; i < 256; i++) {
-    uint8_t byte = (uint8_t)bytes.ptr[i * step];
-    seen[byte / 64] |= 1ull << byte % 64;
-  }
-  return __builtin_popcountll(seen[0]) + __builtin_popcountll(seen[1]) + __builtin_popcountll(seen[2]) +
-             __builtin_popcountll(seen[3]) >
-         135;
+  if (!recorder->sieve || bytes.len < 2) return false;
+  uint64_t kind = (uint64_t)(uintptr_t)ex->plans[0] << 17 ^ (uint64_t)side << 16 ^ (uint8_t)bytes.ptr[0] << 8 ^
+                  (uint8_t)bytes.ptr[1];
+  return mg_sieve_keeps_apart(recorder->sieve, kind, bytes);
 }
 
 bool mg_record_put_piece(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned side, struct mg_str bytes)
@@ -398,7 +389,7 @@ bool mg_record_put_piece(struct mg_recorder *recorder, struct mg_exchange *ex, u
   uint8_t *start = mg_stage_begin(stage, known ? 48 : bytes.len + 48, time_us, record->number);
   if (!start) return false;
   known = known && mg_is_defined(stage, known) ? known : NULL; /* a scope that has just begun: its slot is empty */
-  if (offset == 0) record->raw[side] = bytes.len >= RAW_MIN && looks_random(bytes);
+  if (offset == 0 && !known) record->raw[side] = keeps_apart(recorder, ex, side, bytes);
   uint8_t *at = mg_prefix_put(stage, start, time_us, record->number);
   *at++ = (uint8_t)side;
   at = mg_varint_put(at, offset);

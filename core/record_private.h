@@ -6,6 +6,7 @@
 #include "record.h"
 #include "record_text.h"
 #include "shard.h"
+#include "sieve.h"
 
 enum mg_on_full { MG_FULL_REFUSE, MG_FULL_DROP, MG_FULL_BLOCK };
 
@@ -25,9 +26,10 @@ struct mg_recorder {
   struct mg_stage *stage; /* the shard's */
   struct mg_redactor *redactor;
   struct mg_texts *texts;
-  uint8_t on_full;  /* enum mg_on_full */
-  unsigned reserve; /* slots kept for exchanges that have begun */
-  uint64_t number;  /* of the last exchange */
+  struct mg_sieve *sieve; /* NULL: nothing is compressed */
+  uint8_t on_full;        /* enum mg_on_full */
+  unsigned reserve;       /* slots kept for exchanges that have begun */
+  uint64_t number;        /* of the last exchange */
   uint64_t id_base;
   bool group; /* START must be on the disk before anything goes upstream */
   struct mg_gateway *gateway;

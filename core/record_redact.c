@@ -1,19 +1,20 @@
 /* record_redact.c - safe lists, fingerprints and their key.
- * Owns: the key.   May call: query, settings, OpenSSL.   Never: let a value through that no list names.   Thread:
+ * Owns: the key.   May call: settings, OpenSSL.   Never: let a value through that no list names.   Thread:
  * one per redactor. */
+/* EVP_MAC takes memory from the heap for each value and several times as long. SHA256_* are what it comes down to. */
+#define OPENSSL_SUPPRESS_DEPRECATED
+
 #include "record_redact.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
-#include <openssl/params.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "log.h"
-#include "query.h"
 
 enum { KEY_SIZE = 512, KEY_MIN = 32, DECODED_SIZE = 4096 };
 
@@ -44,11 +45,67 @@ static const char SAFE_RESPONSE[] =
     "x-xss-protection x-permitted-cross-domain-policies cross-origin-opener-policy cross-origin-embedder-policy "
     "cross-origin-resource-policy ";
 
-struct mg_redactor {
-  EVP_MAC *mac;
-  EVP_MAC_CTX *context;
-  const struct mg_settings *settings;
+/* Names in lower case, found by hash: open addressing, at most half full. */
+struct names {
+  struct mg_str *table;
+  uint32_t mask;
 };
+
+struct mg_redactor {
+  SHA256_CTX inner, outer; /* HMAC's two sums, behind the key */
+  const struct mg_settings *settings;
+  struct names safe[2]; /* header names, by side */
+};
+
+/* --- names -------------------------------------------------------------------------------------------------------- */
+
+static uint32_t hash_name(struct mg_str name)
+{
+  uint32_t hash = (uint32_t)name.len;
+  for (size_t i = 0; i < name.len; i++) hash = (hash ^ (uint8_t)mg_lower(name.ptr[i])) * 0x01000193u;
+  return hash ^ hash >> 15;
+}
+
+/* Where the name is, or an empty place for it. */
+static struct mg_str *place_of(const struct names *names, struct mg_str name)
+{
+  uint32_t at = hash_name(name) & names->mask;
+  while (names->table[at].ptr &&
+         !(names->table[at].len == name.len && mg_equal_nocase(names->table[at].ptr, name.ptr, name.len)))
+    at = (at + 1) & names->mask;
+  return &names->table[at];
+}
+
+/* The next of words that are divided by separator; false at the end. */
+static bool next_word(const char **text, char separator, struct mg_str *word)
+{
+  while (**text == separator) ++*text;
+  const char *end = strchrnul(*text, separator);
+  *word = mg_str(*text, (size_t)(end - *text));
+  *text = end;
+  return word->len > 0;
+}
+
+static size_t count_words(const char *text, char separator)
+{
+  struct mg_str word;
+  size_t count = 0;
+  while (next_word(&text, separator, &word)) count++;
+  return count;
+}
+
+/* The lists are those of the settings and the program: they outlive the table. */
+static void make_names(struct names *names, const char *const lists[3], const char separators[3])
+{
+  size_t count = 0, size = 16;
+  struct mg_str word;
+  for (int i = 0; i < 3; i++) count += count_words(lists[i], separators[i]);
+  while (size < 2 * count) size *= 2;
+  names->table = mg_calloc(size, sizeof *names->table);
+  names->mask = (uint32_t)size - 1;
+  for (int i = 0; i < 3; i++)
+    for (const char *text = lists[i]; next_word(&text, separators[i], &word);) *place_of(names, word) = word;
+}
 
 /* --- the key ------------------------------------------------------------------------------------------------------ */
 
@@ -103,6 +160,33 @@ static long find_key(const struct mg_settings *settings, const char *folder, cha
   return len;
 }
 
+/* RFC 2104: what comes of the key is the same for every value, and is worked out once. */
+static void set_key(struct mg_redactor *redactor, const unsigned char *key, size_t len)
+{
+  unsigned char block[SHA256_CBLOCK] = {0};
+  if (len > sizeof block)
+    SHA256(key, len, block);
+  else
+    memcpy(block, key, len);
+  for (size_t i = 0; i < sizeof block; i++) block[i] ^= 0x36;
+  SHA256_Init(&redactor->inner);
+  SHA256_Update(&redactor->inner, block, sizeof block);
+  for (size_t i = 0; i < sizeof block; i++) block[i] ^= 0x36 ^ 0x5c;
+  SHA256_Init(&redactor->outer);
+  SHA256_Update(&redactor->outer, block, sizeof block);
+}
+
+static void set_names(struct mg_redactor *redactor, const struct mg_settings *settings)
+{
+  const char *replaced[2] = {settings->safe_request_headers.text, settings->safe_response_headers.text};
+  const char *added[2] = {settings->more_safe_request_headers.text, settings->more_safe_response_headers.text};
+  for (int side = 0; side < 2; side++) {
+    const char *own[3] = {SAFE_ALWAYS, side ? SAFE_RESPONSE : SAFE_REQUEST, added[side]};
+    const char *given[3] = {replaced[side], "", ""};
+    make_names(&redactor->safe[side], *replaced[side] ? given : own, *replaced[side] ? "\n\n\n" : "  \n");
+  }
+}
+
 struct mg_redactor *mg_redactor_open(const struct mg_settings *settings, const char *folder, struct mg_buf *error)
 {
   char key[KEY_SIZE];
@@ -113,14 +197,10 @@ struct mg_redactor *mg_redactor_open(const struct mg_settings *settings, const c
     return NULL;
   }
   struct mg_redactor *redactor = mg_calloc(1, sizeof *redactor);
-  const OSSL_PARAM how[] = {OSSL_PARAM_construct_utf8_string("digest", "SHA256", 0), OSSL_PARAM_construct_end()};
   redactor->settings = settings;
-  redactor->mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-  redactor->context = redactor->mac ? EVP_MAC_CTX_new(redactor->mac) : NULL;
-  if (redactor->context && EVP_MAC_init(redactor->context, (unsigned char *)key, (size_t)len, how)) return redactor;
-  mg_buf_printf(error, "no HMAC-SHA-256 in this OpenSSL");
-  mg_redactor_close(&redactor);
-  return NULL;
+  set_key(redactor, (const unsigned char *)key, (size_t)len);
+  set_names(redactor, settings);
+  return redactor;
 }
 
 void mg_redactor_close(struct mg_redactor **pointer)
@@ -128,19 +208,19 @@ void mg_redactor_close(struct mg_redactor **pointer)
   struct mg_redactor *redactor = *pointer;
   *pointer = NULL;
   if (!redactor) return;
-  EVP_MAC_CTX_free(redactor->context);
-  EVP_MAC_free(redactor->mac);
+  for (int side = 0; side < 2; side++) free(redactor->safe[side].table);
   free(redactor);
 }
 
 void mg_fingerprint(struct mg_redactor *redactor, struct mg_str value, char out[MG_FINGERPRINT_LEN])
 {
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  unsigned char mac[32] = {0};
-  size_t len = 0;
-  EVP_MAC_init(redactor->context, NULL, 0, NULL);
-  EVP_MAC_update(redactor->context, (const unsigned char *)value.ptr, value.len);
-  EVP_MAC_final(redactor->context, mac, &len, sizeof mac);
+  unsigned char mac[SHA256_DIGEST_LENGTH];
+  SHA256_CTX inner = redactor->inner, outer = redactor->outer;
+  SHA256_Update(&inner, value.ptr, value.len);
+  SHA256_Final(mac, &inner);
+  SHA256_Update(&outer, mac, sizeof mac);
+  SHA256_Final(mac, &outer);
   memcpy(out, "fp:", 3);
   uint64_t bits = 0;
   for (int i = 0; i < 8; i++) bits = bits << 8 | mac[i];
@@ -149,13 +229,6 @@ void mg_fingerprint(struct mg_redactor *redactor, struct mg_str value, char out[
 }
 
 /* --- headers ------------------------------------------------------------------------------------------------------ */
-
-static bool in_words(const char *words, const char *name)
-{
-  char wanted[80];
-  snprintf(wanted, sizeof wanted, " %s ", name);
-  return strstr(words, wanted) != NULL;
-}
 
 /* One name a line, as settings hold lists. */
 static bool in_lines(const char *lines, struct mg_str name, bool exact)
@@ -169,19 +242,6 @@ static bool in_lines(const char *lines, struct mg_str name, bool exact)
   return false;
 }
 
-static bool is_safe(const struct mg_settings *settings, unsigned side, struct mg_str name)
-{
-  char lower[64];
-  const char *replaced = side ? settings->safe_response_headers.text : settings->safe_request_headers.text;
-  const char *added = side ? settings->more_safe_response_headers.text : settings->more_safe_request_headers.text;
-  if (*replaced) return in_lines(replaced, name, false);
-  if (in_lines(added, name, false)) return true;
-  if (name.len >= sizeof lower) return false;
-  for (size_t i = 0; i < name.len; i++) lower[i] = mg_lower(name.ptr[i]);
-  lower[name.len] = '\0';
-  return in_words(SAFE_ALWAYS, lower) || in_words(side ? SAFE_RESPONSE : SAFE_REQUEST, lower);
-}
-
 size_t mg_redact_header(struct mg_redactor *redactor, unsigned side, struct mg_str line, char *out)
 {
   const char *colon = memchr(line.ptr, ':', line.len);
@@ -192,7 +252,7 @@ size_t mg_redact_header(struct mg_redactor *redactor, unsigned side, struct mg_s
   struct mg_str name = mg_str(line.ptr, (size_t)(colon - line.ptr));
   struct mg_str value = mg_str(colon + 1, line.len - name.len - 1);
   while (value.len && (*value.ptr == ' ' || *value.ptr == '\t')) value.ptr++, value.len--;
-  if (!value.len || is_safe(redactor->settings, side, name)) {
+  if (!value.len || place_of(&redactor->safe[side], name)->ptr) {
     memcpy(out, line.ptr, line.len);
     return line.len;
   }

@@ -5,13 +5,22 @@
 
 #include <stdlib.h>
 
-enum { LINE_SETS = 512, WAYS = 2, LINE_RAW_MAX = 232, BLOCK_SETS = 64, BLOCK_RAW_MAX = 1976, PIECES = 64 };
+enum {
+  LINE_SETS = 512,
+  WAYS = 2,
+  LINE_RAW_MAX = 232,
+  BLOCK_SETS = 64,
+  BLOCK_RAW_MAX = 1976,
+  PIECES = 64,
+  EXPECTED = 64 /* lines of a block that are looked for where they were last */
+};
 
 struct known_line {
   struct mg_place place;
   uint32_t hash;
   uint16_t raw_len, len;
   uint8_t kind;
+  bool recent;                                           /* of its set, the one that was needed last */
   char bytes[2 * LINE_RAW_MAX + MG_FINGERPRINT_LEN * 8]; /* raw, then as recorded */
 };
 
@@ -19,7 +28,7 @@ struct known_block {
   struct mg_place place;
   uint64_t turn; /* when it was needed last */
   uint32_t hash, bound;
-  uint16_t raw_len;
+  uint16_t raw_len, count;
   uint8_t kind;
   char raw[BLOCK_RAW_MAX];
 };
@@ -36,7 +45,8 @@ struct mg_texts {
   struct known_line lines[LINE_SETS][WAYS];
   struct known_block blocks[BLOCK_SETS][WAYS];
   struct known_piece pieces[PIECES];
-  struct mg_place empty; /* the text of no bytes */
+  struct known_line *expected[MG_MESSAGES][EXPECTED]; /* line n of the block before; may have become another since */
+  struct mg_place empty;                              /* the text of no bytes */
   uint64_t turn;
   char scratch[MG_TEXT_BOUND_MAX];
 };
@@ -95,34 +105,51 @@ size_t mg_texts_redact(struct mg_texts *texts, enum mg_text_kind kind, struct mg
   }
 }
 
-/* The second way is where the first goes when another takes its place. */
-static struct known_line *line_of(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw, size_t bound)
+static bool is_line(const struct known_line *line, enum mg_text_kind kind, struct mg_str raw)
 {
+  return line->raw_len == raw.len && line->kind == kind && line->len && memcmp(line->bytes, raw.ptr, raw.len) == 0;
+}
+
+/* NULL: empty, or too long to be remembered. */
+static struct known_line *line_of(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw)
+{
+  if (!raw.len || raw.len > LINE_RAW_MAX) return NULL;
   uint32_t hash = sample(raw.ptr, raw.len, kind);
-  struct known_line *set = texts->lines[hash % LINE_SETS];
-  for (int way = 0; way < WAYS; way++) {
-    struct known_line *line = &set[way];
-    if (line->hash == hash && line->raw_len == raw.len && line->kind == kind && line->len &&
-        memcmp(line->bytes, raw.ptr, raw.len) == 0)
-      return line;
-  }
-  if (raw.len > LINE_RAW_MAX || raw.len + bound > sizeof set->bytes || !raw.len) return NULL;
-  set[1] = set[0];
-  set[0] = (struct known_line){.hash = hash, .raw_len = (uint16_t)raw.len, .kind = (uint8_t)kind};
-  memcpy(set[0].bytes, raw.ptr, raw.len);
-  set[0].len = (uint16_t)mg_texts_redact(texts, kind, raw, set[0].bytes + raw.len);
-  return &set[0];
+  struct known_line *set = texts->lines[hash % LINE_SETS], *line = &set[0];
+  for (int way = 0; way < WAYS; way++)
+    if (set[way].hash == hash && is_line(&set[way], kind, raw)) {
+      set[way].recent = true;
+      set[!way].recent = false;
+      return &set[way];
+    }
+  if (raw.len + mg_texts_bound(kind, raw) > sizeof set->bytes) return NULL;
+  if (line->recent) line = &set[1];
+  line->recent = true;
+  set[line == set].recent = false;
+  line->place = (struct mg_place){0};
+  line->hash = hash;
+  line->raw_len = (uint16_t)raw.len;
+  line->kind = (uint8_t)kind;
+  memcpy(line->bytes, raw.ptr, raw.len);
+  line->len = (uint16_t)mg_texts_redact(texts, kind, raw, line->bytes + raw.len);
+  return line;
+}
+
+/* Writes a text that is remembered as line, or is not. */
+static uint8_t *put_line(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_text_kind kind,
+                         struct mg_str raw, struct known_line *line)
+{
+  if (!raw.len) return mg_text_put(stage, at, &texts->empty, "", 0);
+  if (line) return mg_text_put(stage, at, &line->place, line->bytes + line->raw_len, line->len);
+  struct mg_place once = {0};
+  size_t len = mg_texts_redact(texts, kind, raw, texts->scratch);
+  return mg_text_put(stage, at, &once, texts->scratch, len);
 }
 
 uint8_t *mg_texts_put(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_text_kind kind,
                       struct mg_str raw)
 {
-  if (!raw.len) return mg_text_put(stage, at, &texts->empty, "", 0);
-  struct known_line *line = line_of(texts, kind, raw, mg_texts_bound(kind, raw));
-  if (line) return mg_text_put(stage, at, &line->place, line->bytes + line->raw_len, line->len);
-  struct mg_place once = {0};
-  size_t len = mg_texts_redact(texts, kind, raw, texts->scratch);
-  return mg_text_put(stage, at, &once, texts->scratch, len);
+  return put_line(texts, stage, at, kind, raw, line_of(texts, kind, raw));
 }
 
 /* --- blocks ------------------------------------------------------------------------------------------------------- */
@@ -138,17 +165,39 @@ bool mg_texts_next_line(struct mg_str *raw, struct mg_str *line)
   return true;
 }
 
+/* The next line of a block, the number-th, and what it is remembered as if it is the one that was there in the block
+ * before: most heads have most lines in common with their predecessor, and comparing is quicker than looking for an end
+ * and then for a name. */
+static bool next_expected(struct mg_texts *texts, const struct mg_text_block *block, unsigned number,
+                          struct mg_str *rest, struct mg_str *line, struct known_line **known)
+{
+  struct known_line *expected = number < EXPECTED ? texts->expected[block->which][number] : NULL;
+  *known = NULL;
+  if (expected && rest->len >= expected->raw_len + 2u && rest->ptr[expected->raw_len] == '\r' &&
+      rest->ptr[expected->raw_len + 1] == '\n' &&
+      is_line(expected, block->kind, mg_str(rest->ptr, expected->raw_len))) {
+    *known = expected;
+    *line = mg_str(rest->ptr, expected->raw_len);
+    *rest = mg_str(rest->ptr + expected->raw_len + 2, rest->len - expected->raw_len - 2);
+    return true;
+  }
+  return mg_texts_next_line(rest, line);
+}
+
 /* What the lines of a block take at most, and whether each of them may be written in place. */
-static void measure(struct mg_text_block *block)
+static void measure(struct mg_texts *texts, struct mg_text_block *block)
 {
   struct mg_str rest = block->raw, line;
+  struct known_line *known;
+  unsigned count = 0;
   block->bound = 16;
   block->fits = true;
-  while (mg_texts_next_line(&rest, &line)) {
+  for (; next_expected(texts, block, count, &rest, &line, &known); count++) {
     size_t bound = mg_texts_bound(block->kind, line);
     block->bound += bound;
     if (bound > MG_TEXT_BOUND_MAX) block->fits = false;
   }
+  block->count = count;
   if (block->bound > MG_BLOCK_BOUND_MAX) block->fits = false;
 }
 
@@ -164,9 +213,13 @@ static struct known_block *replace(struct known_block *set, uint64_t turn)
   return oldest->turn == turn ? NULL : oldest;
 }
 
-struct mg_text_block mg_texts_find_block(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw)
+static const enum mg_text_kind kinds[MG_MESSAGES] = {MG_TEXT_REQUEST_HEADER, MG_TEXT_REQUEST_HEADER,
+                                                     MG_TEXT_RESPONSE_HEADER, MG_TEXT_RESPONSE_HEADER};
+
+struct mg_text_block mg_texts_find_block(struct mg_texts *texts, enum mg_message which, struct mg_str raw)
 {
-  struct mg_text_block block = {.raw = raw, .kind = kind};
+  enum mg_text_kind kind = kinds[which];
+  struct mg_text_block block = {.raw = raw, .kind = kind, .which = (uint8_t)which};
   uint32_t hash = sample(raw.ptr, raw.len, kind);
   struct known_block *set = texts->blocks[hash % BLOCK_SETS];
   for (int way = 0; way < WAYS; way++) {
@@ -177,10 +230,11 @@ struct mg_text_block mg_texts_find_block(struct mg_texts *texts, enum mg_text_ki
     known->turn = texts->turn;
     block.known = known;
     block.bound = known->bound;
+    block.count = known->count;
     block.fits = true;
     return block;
   }
-  measure(&block);
+  measure(texts, &block);
   struct known_block *known = raw.len <= BLOCK_RAW_MAX && block.fits ? replace(set, texts->turn) : NULL;
   if (!known) return block;
   known->place = (struct mg_place){0};
@@ -188,6 +242,7 @@ struct mg_text_block mg_texts_find_block(struct mg_texts *texts, enum mg_text_ki
   known->hash = hash;
   known->bound = (uint32_t)block.bound;
   known->raw_len = (uint16_t)raw.len;
+  known->count = (uint16_t)block.count;
   known->kind = (uint8_t)kind;
   memcpy(known->raw, raw.ptr, raw.len);
   block.known = known;
@@ -205,12 +260,14 @@ uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint
   struct mg_place once = {0}, *place = block->known ? &block->known->place : &once;
   if (mg_is_defined(stage, place)) return mg_reference_put(at, place);
   struct mg_str rest = block->raw, line;
-  unsigned count = 0;
-  while (mg_texts_next_line(&rest, &line)) count++;
+  struct known_line *known;
   *at++ = 0;
-  at = mg_varint_put(at, count);
-  rest = block->raw;
-  while (mg_texts_next_line(&rest, &line)) at = mg_texts_put(texts, stage, at, block->kind, line);
+  at = mg_varint_put(at, block->count);
+  for (unsigned i = 0; next_expected(texts, block, i, &rest, &line, &known); i++) {
+    if (!known) known = line_of(texts, block->kind, line);
+    if (i < EXPECTED) texts->expected[block->which][i] = known;
+    at = put_line(texts, stage, at, block->kind, line, known);
+  }
   mg_define(stage, place);
   return at;
 }

@@ -26,14 +26,16 @@ uint8_t *mg_texts_put(struct mg_texts *texts, struct mg_stage *stage, uint8_t *a
 struct mg_text_block {
   struct mg_str raw;
   enum mg_text_kind kind;
+  uint8_t which;             /* enum mg_message */
   struct known_block *known; /* NULL: too large or too many to remember */
+  unsigned count;            /* lines */
   size_t bound;              /* of what it takes in the stage when it is not defined there yet */
   bool fits;                 /* it may be given to mg_texts_put_block */
 };
 
 /** Begins with another entry: blocks found before may be forgotten. */
 void mg_texts_begin(struct mg_texts *texts);
-struct mg_text_block mg_texts_find_block(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw);
+struct mg_text_block mg_texts_find_block(struct mg_texts *texts, enum mg_message which, struct mg_str raw);
 uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at,
                             const struct mg_text_block *block);
 /** What a block takes in the scope that is open. */

@@ -8,20 +8,32 @@
 
 /* Made with another HMAC (Python's), over the key below. */
 #define FINGERPRINT_OF_SECRET "fp:CtgUloyu_ew"
+#define FINGERPRINT_OF_LONG_KEY "fp:JKiuXFMnS6A" /* ... and over that key three times */
 #define FINGERPRINT_OF_C "fp:-GIsxB8Q0Qo"
 #define FINGERPRINT_OF_NO_HEADER "fp:BzzKaD5biVE"
 
 static struct mg_settings settings;
 
-static struct mg_redactor *open_redactor(void)
+/* Lists are read when a redactor is opened: add to those of default_settings before. */
+static void default_settings(void)
 {
-  struct mg_buf error = {0};
   mg_settings_defaults(&settings);
   strcpy(settings.fingerprint_key, "0123456789abcdef0123456789abcdef");
   unsetenv("MOONGATE_FINGERPRINT_KEY");
+}
+
+static struct mg_redactor *open_as_set(void)
+{
+  struct mg_buf error = {0};
   struct mg_redactor *redactor = mg_redactor_open(&settings, "/nowhere", &error);
   CHECK(redactor);
   return redactor;
+}
+
+static struct mg_redactor *open_redactor(void)
+{
+  default_settings();
+  return open_as_set();
 }
 
 TEST(a_fingerprint_is_the_start_of_the_mac)
@@ -35,6 +47,20 @@ TEST(a_fingerprint_is_the_start_of_the_mac)
   CHECK(memcmp(first, again, sizeof first) == 0);
   CHECK(memcmp(first, other, sizeof first) != 0);
   mg_redactor_close(&redactor);
+}
+
+/* A key longer than a block of the hash stands for its own hash. */
+TEST(a_long_key)
+{
+  char out[MG_FINGERPRINT_LEN];
+  default_settings();
+  setenv("MOONGATE_FINGERPRINT_KEY",
+         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", 1);
+  struct mg_redactor *redactor = open_as_set();
+  mg_fingerprint(redactor, MG_STR("secret"), out);
+  CHECK_STR(mg_str(out, sizeof out), FINGERPRINT_OF_LONG_KEY);
+  mg_redactor_close(&redactor);
+  unsetenv("MOONGATE_FINGERPRINT_KEY");
 }
 
 static void add(const char *list, const char *name)
@@ -68,11 +94,14 @@ TEST(headers_by_the_lists)
 
 TEST(lists_of_ones_own)
 {
-  struct mg_redactor *redactor = open_redactor();
+  default_settings();
   add("storage.journal_security.additional_safe_request_headers", "x-tenant");
+  struct mg_redactor *redactor = open_as_set();
   check_header(redactor, 0, "X-Tenant: secret", "X-Tenant: secret");
   check_header(redactor, 0, "accept: secret", "accept: secret");
+  mg_redactor_close(&redactor);
   add("storage.journal_security.safe_request_headers", "x-only");
+  redactor = open_as_set();
   check_header(redactor, 0, "accept: secret", "accept: " FINGERPRINT_OF_SECRET);
   check_header(redactor, 0, "x-only: secret", "x-only: secret");
   mg_redactor_close(&redactor);
@@ -132,5 +161,5 @@ TEST(the_key_file)
 }
 
 RUN_TESTS({"a_fingerprint_is_the_start_of_the_mac", a_fingerprint_is_the_start_of_the_mac},
-          {"headers_by_the_lists", headers_by_the_lists}, {"lists_of_ones_own", lists_of_ones_own},
+          {"a_long_key", a_long_key}, {"headers_by_the_lists", headers_by_the_lists}, {"lists_of_ones_own", lists_of_ones_own},
           {"query_values", query_values}, {"the_key_file", the_key_file})
