@@ -101,6 +101,18 @@ static int file_write(int fd, const void *bytes, size_t len, uint64_t offset)
   return 0;
 }
 
+static int file_clear(int fd, uint64_t offset, uint64_t len)
+{
+  static const uint8_t zeros[65536];
+  if (fallocate(fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)len) == 0) return 0;
+  if (errno != EOPNOTSUPP && errno != EINTR) return -errno;
+  for (uint64_t at = 0; at < len; at += sizeof zeros) {
+    int result = file_write(fd, zeros, len - at < sizeof zeros ? (size_t)(len - at) : sizeof zeros, offset + at);
+    if (result != 0) return result;
+  }
+  return 0;
+}
+
 static int file_truncate(int fd, uint64_t size)
 {
   return ftruncate(fd, (off_t)size) == 0 ? 0 : -errno;
@@ -181,6 +193,7 @@ const struct mg_file_ops mg_file_system = {.open = file_open,
                                            .populate = file_populate,
                                            .read = file_read,
                                            .write = file_write,
+                                           .clear = file_clear,
                                            .truncate = file_truncate,
                                            .sync = file_sync,
                                            .start_writeback = file_start_writeback,

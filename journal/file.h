@@ -41,6 +41,7 @@ struct mg_file_ops {
   int (*populate)(uint8_t *from, size_t len); /* pages made present and writable; the fault becomes an error */
   int (*read)(int fd, void *bytes, size_t len, uint64_t offset); /* bytes read, fewer only at the end */
   int (*write)(int fd, const void *bytes, size_t len, uint64_t offset);
+  int (*clear)(int fd, uint64_t offset, uint64_t len); /* zeros, without giving up the space */
   int (*truncate)(int fd, uint64_t size);
   int (*sync)(int fd);
   void (*start_writeback)(int fd, uint64_t offset, uint64_t len); /* pacing only */

@@ -3,16 +3,16 @@
  * All of it is arithmetic on LSNs: what the stage holds and no segment does is placed, in order. So it may be
  * interrupted anywhere, any number of times, and begins again with what is there. Nothing is deleted; what cannot be
  * read is set aside.
- * Owns: nothing between calls.   May call: scan, batch, segment, stage.   Never: trust a hint.   Thread: before the
- * shard's starts. */
-#include "shard_private.h"
-
+ * Owns: nothing between calls.   May call: scan, batch, segment, stage, left_stage.   Never: trust a hint.
+ * Thread: before the shard's starts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "left_stage.h"
 #include "log.h"
+#include "shard_private.h"
 
 struct found {
   uint64_t number;
@@ -26,8 +26,10 @@ struct state {
   struct mg_buf segments; /* struct found, by number */
   struct mg_scan *scan;
   uint64_t last_lsn;
-  uint32_t epoch;   /* the highest seen */
-  uint64_t id_base; /* of the stage's epoch */
+  uint32_t epoch; /* the highest seen */
+  struct mg_left_stage stage;
+  bool follows_open; /* the segment before was left open as well */
+  bool cut;          /* a power cut took batches that the stage still has: what comes behind them is taken from there */
 };
 
 static int fail(struct state *state, int result, const char *what)
@@ -75,10 +77,20 @@ static int set_aside(struct state *state, const char *path)
 static void learn(struct state *state, uint32_t epoch, const struct mg_seal *totals)
 {
   if (epoch > state->epoch) state->epoch = epoch;
+  if (state->cut && !totals->batches) return;
   if (totals->last_lsn > state->last_lsn) state->last_lsn = totals->last_lsn; /* of an empty one: what came before it */
 }
 
-/* Everything committed in the segment that is open in the scan. */
+/* Whether the LSNs from `from` on, which should come next, do not, and the stage can make up for them. */
+static bool is_cut(const struct state *state, uint64_t from, uint64_t base_lsn)
+{
+  return from < base_lsn && state->stage.header.epoch == state->scan->preamble.epoch &&
+         mg_left_stage_has(&state->stage, from);
+}
+
+/* Everything committed in the segment that is open in the scan, up to where the power took some of it. Batches have to
+ * be in the order of their LSNs, so what stands behind such a place is given up for what the stage has of it. A slot is
+ * used again only long after its batch was placed, and under `sync` only after that is on the disk. */
 static struct mg_seal count_batches(struct state *state)
 {
   struct mg_scan *scan = state->scan;
@@ -87,8 +99,14 @@ static struct mg_seal count_batches(struct state *state)
                            .data_end = MG_DATA_START,
                            .t_min_us = UINT64_MAX};
   struct mg_batch batch;
-  for (enum mg_scan_result result; (result = mg_scan_next(scan, &batch)) != MG_SCAN_END;)
-    if (result == MG_SCAN_BATCH) mg_totals_add(&totals, &batch, scan->data_end);
+  uint64_t next = state->follows_open ? state->last_lsn + 1 : scan->preamble.base_lsn;
+  for (enum mg_scan_result result; !state->cut && (result = mg_scan_next(scan, &batch)) != MG_SCAN_END;) {
+    if (result != MG_SCAN_BATCH) continue;
+    state->cut = is_cut(state, next, batch.base_lsn);
+    if (!state->cut) mg_totals_add(&totals, &batch, scan->data_end);
+    next = batch.base_lsn + batch.count;
+  }
+  if (!totals.batches && !state->cut) state->cut = is_cut(state, next, scan->preamble.base_lsn);
   state->recovery->damages += scan->damages;
   return totals;
 }
@@ -97,15 +115,9 @@ static struct mg_seal count_batches(struct state *state)
  * later. */
 static int clear_tail(struct mg_segment *segment, uint64_t until)
 {
-  static const uint8_t zeros[4096];
   uint64_t end = (until / MG_BLOCK_BYTES + 4) * MG_BLOCK_BYTES;
   if (end > segment->preamble.segment_bytes) end = segment->preamble.segment_bytes;
-  for (uint64_t at = segment->at; at < end; at += sizeof zeros) {
-    size_t len = end - at < sizeof zeros ? (size_t)(end - at) : sizeof zeros;
-    int result = segment->ops->write(segment->fd, zeros, len, at);
-    if (result != 0) return result;
-  }
-  return 0;
+  return end > segment->at ? segment->ops->clear(segment->fd, segment->at, end - segment->at) : 0;
 }
 
 static int seal_current(struct state *state, uint32_t flags)
@@ -114,7 +126,8 @@ static int seal_current(struct state *state, uint32_t flags)
   if (segment->fd < 0) return 0;
   uint64_t size = 0;
   bool whole = segment->ops->size(segment->fd, &size) == 0 && size == state->shard->options.segment_bytes;
-  if (segment->totals.batches == 0 && !flags && whole) { /* a process that recorded nothing leaves no segment behind */
+  if (segment->totals.batches == 0 && !flags && whole &&
+      !state->cut) { /* a process that recorded nothing leaves no segment behind */
     atomic_store(&state->shard->spare_ready, true);
     return mg_segment_to_spare(segment);
   }
@@ -126,25 +139,50 @@ static int seal_current(struct state *state, uint32_t flags)
 }
 
 /* Takes an unsealed segment as the current one; the one before it, if any, is sealed as it is. */
-static int resume(struct state *state, const char *path)
+static int resume(struct state *state, const char *path, const struct mg_seal *totals)
 {
   struct mg_shard *shard = state->shard;
   struct mg_scan *scan = state->scan;
-  struct mg_seal totals = count_batches(state);
-  learn(state, scan->preamble.epoch, &totals);
-  mg_file_point(shard->ops, MG_POINT_RECOVERY_SCANNED);
-  uint64_t skipped_to = scan->at > totals.data_end ? scan->at : totals.data_end;
-  bool damaged = scan->damages != 0;
+  uint64_t skipped_to =
+      state->cut ? scan->preamble.segment_bytes : (scan->at > totals->data_end ? scan->at : totals->data_end);
+  bool damaged = scan->damages != 0 && !state->cut;
   int result = seal_current(state, 0);
   if (result != 0) return result;
   int fd = shard->ops->open(path, O_RDWR);
   if (fd < 0) return fail(state, fd, "cannot write a segment");
-  mg_segment_resume(&shard->segment, shard->ops, shard->folder, path, fd, &scan->preamble, &totals);
+  mg_segment_resume(&shard->segment, shard->ops, shard->folder, path, fd, &scan->preamble, totals);
   state->recovery->segments++;
   result = clear_tail(&shard->segment, skipped_to);
   mg_file_point(shard->ops, MG_POINT_RECOVERY_CLEARED);
   if (result != 0) return fail(state, result, "cannot clear the end of a segment");
   return damaged ? seal_current(state, MG_SEAL_DAMAGED) : 0;
+}
+
+/* The writer died between the seal record and the name; all that the record says is there. */
+static int finish(struct state *state, const char *path)
+{
+  struct mg_shard *shard = state->shard;
+  struct mg_segment segment;
+  int fd = shard->ops->open(path, O_RDWR);
+  mg_segment_resume(&segment, shard->ops, shard->folder, path, fd, &state->scan->preamble, &state->scan->seal);
+  int result = fd < 0 ? fd : mg_segment_finish(&segment);
+  return result == 0 ? 0 : fail(state, result, "cannot finish a sealed segment");
+}
+
+/* A segment without its final name may not have been on the disk when the power went, whatever its seal record says. */
+static int take_open(struct state *state, const char *path)
+{
+  struct mg_scan *scan = state->scan;
+  bool sealed = scan->sealed;
+  scan->sealed = false;
+  scan->damages = 0;
+  struct mg_seal totals = count_batches(state);
+  bool whole = sealed && totals.batches == scan->seal.batches && totals.last_lsn == scan->seal.last_lsn;
+  learn(state, scan->preamble.epoch, &totals);
+  mg_file_point(state->shard->ops, MG_POINT_RECOVERY_SCANNED);
+  int result = whole && !state->cut ? finish(state, path) : resume(state, path, &totals);
+  state->follows_open = true;
+  return result;
 }
 
 static int take_segment(struct state *state, const struct found *found, bool newest)
@@ -153,6 +191,7 @@ static int take_segment(struct state *state, const struct found *found, bool new
   char path[4096];
   uint32_t version;
   if (found->number >= shard->next_number) shard->next_number = found->number + 1;
+  if (found->sealed) state->follows_open = false;
   if (found->sealed && !newest) return 0; /* numbers and LSNs only grow */
   if (!mg_segment_path(path, shard->folder, shard->options.number, found->number, found->sealed ? ".mgj" : ".open"))
     return fail(state, -ENAMETOOLONG, "a path is too long");
@@ -161,20 +200,13 @@ static int take_segment(struct state *state, const struct found *found, bool new
     return fail(state, -EPROTONOSUPPORT, "a newer moongate has written here; its segments");
   if (result == -EBADMSG) return set_aside(state, path);
   if (result != 0) return fail(state, result, "cannot read a segment");
-  if (state->scan->sealed) {
+  if (!found->sealed) {
+    result = take_open(state, path);
+  } else if (state->scan->sealed) {
     learn(state, state->scan->preamble.epoch, &state->scan->seal);
-    if (!found->sealed) { /* the writer died between the seal record and the name */
-      int fd = shard->ops->open(path, O_RDWR);
-      struct mg_segment segment;
-      mg_segment_resume(&segment, shard->ops, shard->folder, path, fd, &state->scan->preamble, &state->scan->seal);
-      result = fd < 0 ? fd : mg_segment_finish(&segment);
-      if (result != 0) result = fail(state, result, "cannot finish a sealed segment");
-    }
-  } else if (found->sealed) {
+  } else {
     struct mg_seal totals = count_batches(state); /* its seal record is damaged */
     learn(state, state->scan->preamble.epoch, &totals);
-  } else {
-    result = resume(state, path);
   }
   mg_scan_close(state->scan);
   return result;
@@ -207,7 +239,7 @@ static int take_slot(struct state *state, const uint8_t *slot)
   }
   if (shard->segment.fd < 0) {
     shard->base_lsn = packed.header.base_lsn;
-    int result = mg_shard_new_segment(shard, packed.header.epoch, state->id_base, shard->options.now_us);
+    int result = mg_shard_new_segment(shard, packed.header.epoch, state->stage.header.id_base, shard->options.now_us);
     if (result != 0) return fail(state, result, "no space for what the last process recorded");
   }
   int result = mg_segment_place(&shard->segment, &packed.header, packed.bytes, packed.len, shard->scratch);
@@ -218,69 +250,37 @@ static int take_slot(struct state *state, const uint8_t *slot)
   return 0;
 }
 
-static int by_base_lsn(const void *a, const void *b)
+static int take_stage(struct state *state)
 {
-  uint64_t x = mg_get64(*(uint8_t *const *)a + 8), y = mg_get64(*(uint8_t *const *)b + 8);
-  return x < y ? -1 : x > y;
-}
-
-static int take_slots(struct state *state, const struct mg_stage_header *header, uint8_t *bytes, size_t slots)
-{
-  uint8_t **used = mg_calloc(slots + 1, sizeof *used);
-  size_t count = 0;
   int result = 0;
-  for (size_t i = 0; i < slots; i++) {
-    struct mg_slot slot;
-    uint8_t *at = bytes + i * MG_SLOT_BYTES;
-    if (mg_slot_read(&slot, at) && slot.epoch == header->epoch) used[count++] = at;
-  }
-  if (count) qsort(used, count, sizeof *used, by_base_lsn);
-  for (size_t i = 0; i < count && result == 0; i++) result = take_slot(state, used[i]);
-  free(used);
+  if (state->stage.header.epoch < state->epoch) return 0; /* it had been emptied before its successor began */
+  state->epoch = state->stage.header.epoch;
+  for (size_t i = 0; i < state->stage.count && result == 0; i++) result = take_slot(state, state->stage.slots[i].bytes);
   return result;
 }
 
-static int take_stage(struct state *state, const char *path)
+static int load_stage(struct state *state, const char *path)
 {
-  const struct mg_file_ops *ops = state->shard->ops;
-  struct mg_stage_header header;
-  uint8_t head[512];
-  uint64_t size = 0;
-  int fd = ops->open(path, O_RDONLY);
-  if (fd == -ENOENT) return 0;
-  if (fd < 0) return fail(state, fd, "cannot read the stage");
-  int result = ops->size(fd, &size);
-  int got = result == 0 ? ops->read(fd, head, sizeof head, 0) : result;
-  if (got < (int)sizeof head || !mg_stage_header_read(&header, head)) {
-    ops->close(fd);
-    return got < 0 ? fail(state, got, "cannot read the stage") : set_aside(state, path);
-  }
-  state->id_base = header.id_base;
-  if (header.epoch >= state->epoch) { /* an older one had been emptied before its successor began */
-    state->epoch = header.epoch;
-    size_t bytes = size > MG_STAGE_HEADER_BYTES ? (size_t)size - MG_STAGE_HEADER_BYTES : 0;
-    size_t slots = bytes / MG_SLOT_BYTES < header.slots ? bytes / MG_SLOT_BYTES : header.slots;
-    uint8_t *copy = aligned_alloc(8, slots * MG_SLOT_BYTES + 8);
-    MG_ASSERT(copy);
-    got = ops->read(fd, copy, slots * MG_SLOT_BYTES, MG_STAGE_HEADER_BYTES);
-    result = got < 0 ? fail(state, got, "cannot read the stage")
-                     : take_slots(state, &header, copy, (size_t)got / MG_SLOT_BYTES);
-    free(copy);
-  }
-  ops->close(fd);
-  return result;
+  int result = mg_left_stage_load(&state->stage, state->shard->ops, path);
+  if (result == -ENOENT) return 0;
+  if (result == -EBADMSG) return set_aside(state, path);
+  return result == 0 ? 0 : fail(state, result, "cannot read the stage");
 }
 
-/* A spare of the right size is as good as new: whatever is in it is a preamble that will be written over. */
+/* A spare of the right size is as good as new once it is zeros, on the disk too: the power may have left a segment under
+ * this name, which would come back when it goes again. */
 static void take_spare(struct mg_shard *shard)
 {
+  const struct mg_file_ops *ops = shard->ops;
   char path[4200];
   uint64_t size = 0;
   snprintf(path, sizeof path, "%s/shard-%03u.spare", shard->folder, shard->options.number);
-  int fd = shard->ops->open(path, O_RDONLY);
+  int fd = ops->open(path, O_RDWR);
   if (fd < 0) return;
-  if (shard->ops->size(fd, &size) == 0 && size == shard->options.segment_bytes) atomic_store(&shard->spare_ready, true);
-  shard->ops->close(fd);
+  bool usable = ops->size(fd, &size) == 0 && size == shard->options.segment_bytes && ops->clear(fd, 0, size) == 0 &&
+                ops->sync(fd) == 0;
+  atomic_store(&shard->spare_ready, usable);
+  ops->close(fd);
 }
 
 static int recover(struct state *state)
@@ -290,8 +290,9 @@ static int recover(struct state *state)
   snprintf(path, sizeof path, "%s/shard-%03u.stage", shard->folder, shard->options.number);
   shard->next_number = 1;
   take_spare(shard);
-  int result = take_segments(state);
-  if (result == 0) result = take_stage(state, path);
+  int result = load_stage(state, path);
+  if (result == 0) result = take_segments(state);
+  if (result == 0) result = take_stage(state);
   if (result == 0) result = seal_current(state, 0);
   if (result != 0) return result;
   shard->base_lsn = state->last_lsn + 1;
@@ -310,6 +311,7 @@ int mg_shard_recover(struct mg_shard *shard, struct mg_recovery *recovery, struc
   struct state state = {.shard = shard, .recovery = recovery, .error = error, .scan = mg_alloc(sizeof(struct mg_scan))};
   int result = recover(&state);
   if (result != 0) mg_segment_drop(&shard->segment);
+  mg_left_stage_free(&state.stage);
   mg_buf_free(&state.segments);
   free(state.scan);
   return result;

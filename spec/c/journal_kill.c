@@ -1,7 +1,7 @@
 /* journal_kill.c - kill.random-time, kill.every-step, kill.during-recovery, kill.at-rotation: a process that records
  * is ended with
  * SIGKILL; nothing it acknowledged may be lost, be there twice, or be wrong.
- * MOONGATE_KILLS: rounds of kill.random-time (200). MOONGATE_JOURNAL_DIR: where (/dev/shm, else /tmp). */
+ * MOONGATE_TEST_KILLS: rounds of kill.random-time (200). MOONGATE_JOURNAL_DIR: where (/dev/shm, else /tmp). */
 #include <time.h>
 
 #include "journal_support.h"
@@ -67,7 +67,7 @@ static int run_killed(const char *folder, const struct mg_file_ops *ops, bool th
 /* Many lives of one journal, each ended at a random moment. */
 TEST(kill_random_time)
 {
-  const char *wanted = getenv("MOONGATE_KILLS");
+  const char *wanted = getenv("MOONGATE_TEST_KILLS");
   unsigned kills = wanted ? (unsigned)atoi(wanted) : 200;
   char folder[256];
   fresh_folder(folder, base_folder());
@@ -97,7 +97,7 @@ static void kill_at(enum mg_point point, unsigned after, bool threaded)
   killing.point = kill_here;
   atomic_store(&told->acknowledged, 0);
   killing_at = MG_POINT_SLOT_RETIRED; /* something to recover, so that recovery's steps come by */
-  killing_after = 2;
+  killing_after = 3; /* the slot behind the one that was retired has been begun */
   run_killed(folder, &killing, threaded, 1500, -1);
   atomic_fetch_sub(&told->steps, 1);
   killing_at = point;
