@@ -28,45 +28,50 @@ static uint32_t crc_plain(uint32_t crc, const uint8_t *bytes, size_t len)
 }
 
 #if defined(__x86_64__)
-/* What becomes of a checksum when as many zero bytes follow as matrix stands for; a column per bit. */
-static uint32_t multiply(const uint32_t matrix[32], uint32_t vector)
+enum { LONG_LANE = 1024, SHORT_LANE = 256 };
+
+/* What becomes of a checksum when LONG_LANE or SHORT_LANE zero bytes follow, a column per bit: column i is
+ * crc_plain(1 << i) over so many zeros. */
+static const uint32_t long_shift[32] = {
+    0xfe314258, 0xf98ef241, 0xf6f19273, 0xe80f5217, 0xd5f2d2df, 0xae09d34f, 0x59ffd06f, 0xb3ffa0de,
+    0x6213374d, 0xc4266e9a, 0x8da0abc5, 0x1ead217b, 0x3d5a42f6, 0x7ab485ec, 0xf5690bd8, 0xef3e6141,
+    0xdb90b473, 0xb2cd1e17, 0x60764adf, 0xc0ec95be, 0x84355d8d, 0x0d86cdeb, 0x1b0d9bd6, 0x361b37ac,
+    0x6c366f58, 0xd86cdeb0, 0xb535cb91, 0x6f87e1d3, 0xdf0fc3a6, 0xbbf3f1bd, 0x720b958b, 0xe4172b16};
+static const uint32_t short_shift[32] = {
+    0xdcb17aa4, 0xbc8e83b9, 0x7cf17183, 0xf9e2e306, 0xf629b0fd, 0xe9bf170b, 0xd69258e7, 0xa8c8c73f,
+    0x547df88f, 0xa8fbf11e, 0x541b94cd, 0xa837299a, 0x558225c5, 0xab044b8a, 0x53e4e1e5, 0xa7c9c3ca,
+    0x4a7ff165, 0x94ffe2ca, 0x2c13b365, 0x582766ca, 0xb04ecd94, 0x6571edd9, 0xcae3dbb2, 0x902bc195,
+    0x25bbf5db, 0x4b77ebb6, 0x96efd76c, 0x2833d829, 0x5067b052, 0xa0cf60a4, 0x4472b7b9, 0x88e56f72};
+
+/* Without a branch: the bits of a checksum cannot be guessed. */
+static inline uint32_t shifted(const uint32_t shift[32], uint32_t crc)
 {
   uint32_t sum = 0;
-  for (int i = 0; vector; vector >>= 1, i++)
-    if (vector & 1) sum ^= matrix[i];
+  for (int i = 0; i < 32; i++) sum ^= shift[i] & (0 - (crc >> i & 1));
   return sum;
 }
 
-enum { LANE_BYTES = 1024 };
-
-/* crc after LANE_BYTES zero bytes. */
-__attribute__((target("sse4.2"))) static uint32_t shift_lane(uint32_t crc)
+/* Three lanes at once hide the three cycles that one instruction takes. */
+__attribute__((target("sse4.2"))) static inline uint64_t crc_lanes(uint64_t sum, const uint8_t *bytes, size_t lane,
+                                                                   const uint32_t shift[32])
 {
-  /* column i: crc_plain(1 << i) over LANE_BYTES zeros */
-  static const uint32_t matrix[32] = {
-      0xfe314258, 0xf98ef241, 0xf6f19273, 0xe80f5217, 0xd5f2d2df, 0xae09d34f, 0x59ffd06f, 0xb3ffa0de,
-      0x6213374d, 0xc4266e9a, 0x8da0abc5, 0x1ead217b, 0x3d5a42f6, 0x7ab485ec, 0xf5690bd8, 0xef3e6141,
-      0xdb90b473, 0xb2cd1e17, 0x60764adf, 0xc0ec95be, 0x84355d8d, 0x0d86cdeb, 0x1b0d9bd6, 0x361b37ac,
-      0x6c366f58, 0xd86cdeb0, 0xb535cb91, 0x6f87e1d3, 0xdf0fc3a6, 0xbbf3f1bd, 0x720b958b, 0xe4172b16};
-  return multiply(matrix, crc);
+  uint64_t second = 0, third = 0;
+  for (size_t i = 0; i < lane; i += 8) {
+    sum = _mm_crc32_u64(sum, mg_get64(bytes + i));
+    second = _mm_crc32_u64(second, mg_get64(bytes + lane + i));
+    third = _mm_crc32_u64(third, mg_get64(bytes + 2 * lane + i));
+  }
+  sum = shifted(shift, (uint32_t)sum) ^ second;
+  return shifted(shift, (uint32_t)sum) ^ third;
 }
 
-/* Three lanes at once hide the three cycles that one instruction takes. */
 __attribute__((target("sse4.2"))) static uint32_t crc_hardware(uint32_t crc, const uint8_t *bytes, size_t len)
 {
   uint64_t sum = crc;
-  while (len >= 3 * LANE_BYTES) {
-    uint64_t second = 0, third = 0;
-    for (size_t i = 0; i < LANE_BYTES; i += 8) {
-      sum = _mm_crc32_u64(sum, mg_get64(bytes + i));
-      second = _mm_crc32_u64(second, mg_get64(bytes + LANE_BYTES + i));
-      third = _mm_crc32_u64(third, mg_get64(bytes + 2 * LANE_BYTES + i));
-    }
-    sum = shift_lane((uint32_t)sum) ^ second;
-    sum = shift_lane((uint32_t)sum) ^ third;
-    bytes += 3 * LANE_BYTES;
-    len -= 3 * LANE_BYTES;
-  }
+  for (; len >= 3 * LONG_LANE; bytes += 3 * LONG_LANE, len -= 3 * LONG_LANE)
+    sum = crc_lanes(sum, bytes, LONG_LANE, long_shift);
+  for (; len >= 3 * SHORT_LANE; bytes += 3 * SHORT_LANE, len -= 3 * SHORT_LANE)
+    sum = crc_lanes(sum, bytes, SHORT_LANE, short_shift);
   for (; len >= 8; bytes += 8, len -= 8) sum = _mm_crc32_u64(sum, mg_get64(bytes));
   for (; len; bytes++, len--) sum = _mm_crc32_u8((uint32_t)sum, *bytes);
   return (uint32_t)sum;
