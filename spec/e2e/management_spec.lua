@@ -111,6 +111,19 @@ describe("the management port", function()
     assert.equal(400, raw(gateway, "GET  / HTTP/1.1\r\n\r\n"):response().status)
   end)
 
+  it("cuts off a reader that does not read", function()
+    local gateway = h.gateway {
+      routes = h.origin().port, server = "management: { idle_timeout: 300ms }\n", args = { "--management-port", "0" },
+    }
+    local sent, came = 180, 0 -- 180 times the dashboard is more than two sockets hold
+    local lazy = assert(h.connect(gateway:management_port(), { receive_buffer = 4096 }))
+    lazy:send(("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"):rep(sent))
+    h.sleep(1.5)
+    while lazy:response(nil, 2) do came = came + 1 end
+    assert.truthy(came < sent, came .. " answers came")
+    assert.equal(200, gateway:manage("/health").status)
+  end)
+
   it("holds at most max_connections and gives up idle ones for new ones", function()
     local server = "management: { max_connections: 4 }\n"
     local gateway = h.gateway { routes = h.origin().port, server = server, args = { "--management-port", "0" } }
@@ -160,6 +173,8 @@ describe("the management port", function()
     assert.equal(401, ask("/status.json"))
     assert.equal(401, ask("/status.json", "Authorization: Bearer 0123456789abcdeF\r\n"))
     assert.equal(200, ask("/status.json", "Authorization: Bearer " .. token .. "\r\n"))
+    assert.equal(401, ask("/exchanges"))
+    assert.equal(200, ask("/exchanges", "Authorization: Bearer " .. token .. "\r\n"))
     assert.equal(200, ask("/", "Authorization: Basic bWU6MDEyMzQ1Njc4OWFiY2RlZg==\r\n"))
     assert.equal(401, ask("/reload", "", "POST"))
     assert.equal(200, ask("/reload", "Authorization: Bearer " .. token .. "\r\n", "POST"))
