@@ -12,7 +12,7 @@ filter.schema = {
 }
 
 filter.answers = { [400] = "the new path could be read in more than one way" }
-filter.examples = { { conf = { regexp = "^/v1/(.*)$", replacement = "/api/$$1" } } }
+filter.examples = { { conf = { regexp = "^/v1/(.*)$", replacement = "/api/$1" } } }
 
 
 function filter.init(conf)

@@ -13,7 +13,7 @@ filter.schema = {
 }
 
 filter.answers = { status = "the path matches", [400] = "the result would lead elsewhere" }
-filter.examples = { { conf = { source = "^/old/(.*)$", target = "/new/$$1", status = 301 } } }
+filter.examples = { { conf = { source = "^/old/(.*)$", target = "/new/$1", status = 301 } } }
 
 local PLAIN = { ["content-type"] = "text/plain; charset=utf-8" }
 local SCHEME = "^%a[%w+.%-]*:"

@@ -46,6 +46,42 @@ return greet
 ]]
 
 
+local TENANT = [[
+local tenant = { api = 1 }
+tenant.schema = { header = { type = "string" }, allow = { type = "array", items = "string" } }
+function tenant.request() end
+return tenant
+]]
+local DOCUMENTS = { "README.md", "filters/README.md", "filters/MIGRATING.md" }
+
+
+--- The first of these that a block of a document begins with says how it becomes a whole routes file.
+local WHOLE = {
+  { "^routes:\n  %-", "%s" },
+  { "^# yaml%-language%-server", "%s [ { " .. ROUTE .. " } ]" },
+  { "^    %l+:", "routes:\n  - id: a\n    filters: [ AddCorrelationId ]\n%s" },
+  { "^filters:", "global_filters:%s\nroutes: [ { " .. ROUTE .. " } ]" },
+  { "^%- ", "routes: [ { " .. ROUTE .. " } ]\nglobal_filters:\n%s" },
+}
+
+
+--- Every example of a routes file in the documents, as files of their own.
+local function documented()
+  local found = {}
+  for _, path in ipairs(DOCUMENTS) do
+    for block in assert(helper.process.read_file(path)):gmatch("```yaml\n(.-)```") do
+      for _, form in ipairs(WHOLE) do
+        if block:find(form[1]) then
+          found[#found + 1] = form[2]:format((block:gsub("^filters:", "")))
+          break
+        end
+      end
+    end
+  end
+  return found
+end
+
+
 --- A Python that has jsonschema, or nil.
 local function validator()
   for _, python in ipairs { "/usr/bin/python3", "python3" } do
@@ -89,7 +125,8 @@ describe("moongate schema", function()
 
   local function gateway_takes(document)
     helper.write(folder .. "/routes.yaml", document .. "\n")
-    local run = helper.moongate { "check", "--routes", folder .. "/routes.yaml" }
+    local run = helper.moongate({ "check", "--routes", folder .. "/routes.yaml" },
+      { env = { UPSTREAM_PASSWORD = "secret" } })
     return run.code == 0, run.err
   end
 
@@ -124,6 +161,25 @@ describe("moongate schema", function()
     local text = file:read("*a")
     file:close()
     assert.same({ "accepted" }, validated("routes", { text }))
+  end)
+
+  it("takes every example of the documents, as the gateway does", function()
+    helper.write(folder .. "/filters/tenant.lua", TENANT)
+    helper.write(folder .. "/filters/greet.lua", (GREET:gsub("schema = {", 'schema = { times = "integer",')))
+    local documents = documented()
+    assert.is_true(#documents > 40, #documents .. " examples")
+    for i, document in ipairs(documents) do
+      documents[i] = document:gsub("/var/www/shop", folder):gsub("route_id: sorry", "route_id: a2")
+      if document:find("fallback", 1, true) then
+        documents[i] = documents[i] .. "  - { id: a2, filters: [ AddCorrelationId ], match: [] }\n"
+      end
+    end
+    for _, document in ipairs(documents) do
+      local taken, why = gateway_takes(document)
+      assert(taken, document .. "\n" .. why)
+    end
+    if not validator() then return pending("no Python with jsonschema: apt-get install python3-jsonschema") end
+    for i, line in ipairs(validated("routes", documents)) do assert.equal("accepted", line, documents[i]) end
   end)
 
   it("agrees with the gateway about server.yaml", function()
