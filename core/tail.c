@@ -15,7 +15,14 @@
 #include "cli.h"
 #include "tail_private.h"
 
-enum { CHECKPOINT_EVERY_MS = 500, RETRY_FIRST_MS = 50, RETRY_LAST_MS = 5000, SAY_AGAIN_MS = 60000 };
+enum {
+  CHECKPOINT_MS_MIN = 50,
+  CHECKPOINT_MS_MAX = 1000,
+  CHECKPOINT_SHARE = 20,
+  RETRY_FIRST_MS = 50,
+  RETRY_LAST_MS = 5000,
+  SAY_AGAIN_MS = 60000
+};
 
 static volatile sig_atomic_t stop_asked;
 
@@ -107,9 +114,21 @@ static bool flush(struct mg_tail *tail, bool durable)
 
 static bool flush_and_checkpoint(struct mg_tail *tail)
 {
+  int64_t began = mg_tail_now_ms();
   if (!flush(tail, true)) return false;
   mg_tail_checkpoint(tail);
+  tail->checkpoint_cost_ms = mg_tail_now_ms() - began;
   return true;
+}
+
+/* Milliseconds until the next checkpoint. Syncing takes a twentieth of the time at most, however slow the disk. */
+static int64_t until_checkpoint(const struct mg_tail *tail)
+{
+  int64_t pause = tail->checkpoint_cost_ms * CHECKPOINT_SHARE;
+  if (pause < CHECKPOINT_MS_MIN) pause = CHECKPOINT_MS_MIN;
+  if (pause > CHECKPOINT_MS_MAX) pause = CHECKPOINT_MS_MAX;
+  int64_t left = tail->checkpoint_ms + pause - mg_tail_now_ms();
+  return left > 0 ? left : 0;
 }
 
 static bool take_entry(void *context, const struct mg_origin_of *origin, const struct mg_scope *scope,
@@ -151,10 +170,11 @@ static bool rest(struct mg_tail *tail, bool *look)
   mg_tail_status(tail, false);
   *look = true;
   if (!tail->options.follow) return !looked;
-  if (tail->moved && mg_tail_now_ms() - tail->checkpoint_ms >= CHECKPOINT_EVERY_MS && !flush_and_checkpoint(tail))
-    return false;
+  if (tail->moved && !until_checkpoint(tail) && !flush_and_checkpoint(tail)) return false;
   if (looked && !is_read(tail)) return false;
-  *look = !mg_follow_wait(tail->follow, (unsigned)tail->options.poll_ms);
+  int64_t wait = tail->moved ? until_checkpoint(tail) : (int64_t)tail->options.poll_ms;
+  if (wait > (int64_t)tail->options.poll_ms) wait = (int64_t)tail->options.poll_ms;
+  *look = !mg_follow_wait(tail->follow, (unsigned)wait);
   return true;
 }
 
@@ -183,7 +203,7 @@ static void run(struct mg_tail *tail)
       continue;
     }
     look = false;
-    if (now - tail->checkpoint_ms >= CHECKPOINT_EVERY_MS && !flush_and_checkpoint(tail)) return;
+    if (!until_checkpoint(tail) && !flush_and_checkpoint(tail)) return;
     mg_tail_status(tail, false);
   }
 }

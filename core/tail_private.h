@@ -20,6 +20,7 @@ struct mg_tail {
   int64_t checkpoint_ms, status_ms, look_ms; /* when each was last done */
   uint64_t status_delivered;                 /* as of status_ms */
   double rate;                               /* exchanges per second lately */
+  int64_t checkpoint_cost_ms;                /* how long the last one took, with what it had to wait for */
   bool dirty;                                /* something was written and not flushed */
   bool moved;                                /* something was read since the last checkpoint */
   bool failed;                               /* it is to end, and not with success */

@@ -11,6 +11,7 @@ local wanted = os.getenv("MOONGATE") or "build/moongate"
 local executable = process.absolute(wanted) or error(wanted .. " is not there: sh rockspec/setup build", 0)
 local live = { gateways = {}, origins = {}, clients = {}, folders = {}, children = {} }
 
+helper.executable = executable
 helper.sanitized = wanted:find("asan", 1, true) ~= nil
 helper.wait_for = net.wait_for
 helper.sleep = net.sleep
