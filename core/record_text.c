@@ -45,6 +45,7 @@ struct mg_texts {
   struct known_line lines[LINE_SETS][WAYS];
   struct known_block blocks[BLOCK_SETS][WAYS];
   struct known_piece pieces[PIECES];
+  uint32_t piece_hash;                                /* of the piece that was looked for last */
   struct known_line *expected[MG_MESSAGES][EXPECTED]; /* line n of the block before; may have become another since */
   struct mg_place empty;                              /* the text of no bytes */
   uint64_t turn;
@@ -277,7 +278,7 @@ uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint
 const struct mg_place *mg_texts_find_piece(struct mg_texts *texts, const struct mg_stage *stage, struct mg_str bytes,
                                            uint32_t *crc)
 {
-  uint32_t hash = sample(bytes.ptr, bytes.len, 77);
+  uint32_t hash = texts->piece_hash = sample(bytes.ptr, bytes.len, MG_TEXT_KINDS);
   const struct known_piece *piece = &texts->pieces[hash % PIECES];
   if (!mg_is_defined(stage, &piece->place) || piece->hash != hash || piece->len != bytes.len) return NULL;
   if (memcmp(piece->at, bytes.ptr, bytes.len) != 0) return NULL;
@@ -293,7 +294,7 @@ void mg_texts_note_piece(struct mg_texts *texts, struct mg_stage *stage, const u
     mg_define(stage, &once);
     return;
   }
-  uint32_t hash = sample((const char *)at, len, 77);
+  uint32_t hash = texts->piece_hash;
   struct known_piece *piece = &texts->pieces[hash % PIECES];
   *piece = (struct known_piece){.at = at, .len = len, .hash = hash, .crc = crc};
   mg_define(stage, &piece->place);

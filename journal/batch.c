@@ -12,10 +12,21 @@ enum { RAW_FLAG = 0x80, COMPRESS_MIN = 128, CODED_MAX = MG_BATCH_PLAIN_MAX + 102
 
 struct mg_packer {
   ZSTD_CCtx *zstd; /* NULL: batches stay plain */
-  uint8_t plain[MG_BATCH_PLAIN_MAX];
-  uint8_t raw[MG_BATCH_PLAIN_MAX];
-  uint8_t out[MG_BATCH_HEADER_BYTES + CODED_MAX + MG_BATCH_PLAIN_MAX];
+  /* What goes out is put together in one of these, so that as little as possible is moved: entries begin behind room
+   * for the header, and what is kept apart has its place behind them. */
+  uint8_t plain[MG_BATCH_HEADER_BYTES + MG_BATCH_PLAIN_MAX + MG_BATCH_PLAIN_MAX];
+  uint8_t coded[MG_BATCH_HEADER_BYTES + CODED_MAX + MG_BATCH_PLAIN_MAX];
 };
+
+static uint8_t *plain_entries(struct mg_packer *packer)
+{
+  return packer->plain + MG_BATCH_HEADER_BYTES;
+}
+
+static uint8_t *kept_apart(struct mg_packer *packer)
+{
+  return plain_entries(packer) + MG_BATCH_PLAIN_MAX;
+}
 
 struct mg_packer *mg_packer_new(bool compress, int level)
 {
@@ -56,7 +67,7 @@ static void gather(struct mg_packer *packer, const uint8_t *slot, const struct m
                    struct mg_batch *batch)
 {
   uint32_t at = MG_SLOT_HEADER_BYTES, tag = mg_slot_tag(header->epoch, header->gen);
-  uint8_t *plain = packer->plain, *raw = packer->raw;
+  uint8_t *plain = plain_entries(packer), *raw = kept_apart(packer);
   uint64_t time_us = header->base_time_us;
   struct mg_staged entry;
   while (mg_slot_entry(slot, tag, header->gen, check, &at, &entry) == 1) {
@@ -73,8 +84,21 @@ static void gather(struct mg_packer *packer, const uint8_t *slot, const struct m
     memcpy(raw, entry.payload + kept, apart);
     raw += apart;
   }
-  batch->plain_len = (uint32_t)(plain - packer->plain);
-  batch->raw_len = (uint32_t)(raw - packer->raw);
+  batch->plain_len = (uint32_t)(plain - plain_entries(packer));
+  batch->raw_len = (uint32_t)(raw - kept_apart(packer));
+}
+
+/* Compresses the entries where that makes them smaller. Returns where they are, with room for the header before. */
+static uint8_t *code(struct mg_packer *packer, struct mg_batch *batch)
+{
+  batch->coded_len = batch->plain_len;
+  if (!packer->zstd || batch->plain_len < COMPRESS_MIN) return plain_entries(packer);
+  uint8_t *coded = packer->coded + MG_BATCH_HEADER_BYTES;
+  size_t result = ZSTD_compress2(packer->zstd, coded, CODED_MAX, plain_entries(packer), batch->plain_len);
+  if (ZSTD_isError(result) || result >= batch->plain_len) return plain_entries(packer);
+  batch->coded_len = (uint32_t)result;
+  batch->flags |= MG_BATCH_ZSTD;
+  return coded;
 }
 
 void mg_pack(struct mg_packer *packer, const uint8_t *slot, bool check, uint16_t flags, struct mg_packed *out)
@@ -91,21 +115,16 @@ void mg_pack(struct mg_packer *packer, const uint8_t *slot, bool check, uint16_t
                              .base_time_us = header.base_time_us};
   gather(packer, slot, &header, check, batch);
   if (!batch->count) return;
-  uint8_t *coded = packer->out + MG_BATCH_HEADER_BYTES;
-  size_t len = batch->plain_len;
-  if (packer->zstd && len >= COMPRESS_MIN) {
-    size_t result = ZSTD_compress2(packer->zstd, coded, CODED_MAX, packer->plain, len);
-    if (!ZSTD_isError(result) && result < len) {
-      len = result;
-      batch->flags |= MG_BATCH_ZSTD;
-    }
+  uint8_t *coded = code(packer, batch), *raw = kept_apart(packer);
+  if (batch->raw_len <= batch->coded_len) { /* whichever is less is moved to the other */
+    memcpy(coded + batch->coded_len, raw, batch->raw_len);
+  } else {
+    memmove(raw - batch->coded_len, coded, batch->coded_len);
+    coded = raw - batch->coded_len;
   }
-  if (!(batch->flags & MG_BATCH_ZSTD)) memcpy(coded, packer->plain, len);
-  batch->coded_len = (uint32_t)len;
-  memcpy(coded + len, packer->raw, batch->raw_len);
-  mg_batch_write(batch, packer->out);
-  out->bytes = packer->out;
-  out->len = MG_BATCH_HEADER_BYTES + len + batch->raw_len;
+  mg_batch_write(batch, coded - MG_BATCH_HEADER_BYTES);
+  out->bytes = coded - MG_BATCH_HEADER_BYTES;
+  out->len = MG_BATCH_HEADER_BYTES + batch->coded_len + batch->raw_len;
 }
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
