@@ -9,7 +9,7 @@
 
 #include "digest.h"
 
-enum { UUID_BYTES = 16, GROUPED_MAX = 256 };
+enum { UUID_BYTES = 16, UUID_TEXT = 36, GROUPED_MAX = 256 };
 
 struct mg_buf *mg_out_buffer(void)
 {
@@ -234,12 +234,18 @@ void mg_out_base32_sha256(struct mg_buf *buf, const char *bytes, size_t len)
 
 void mg_out_uuid(struct mg_buf *buf)
 {
+  static const char hex[] = "0123456789abcdef";
   unsigned char b[UUID_BYTES];
   while (getrandom(b, sizeof b, 0) != sizeof b) continue;
   b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
   b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
-  mg_buf_printf(buf, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
-                b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+  char *to = mg_buf_reserve(buf, UUID_TEXT), *start = to;
+  for (int i = 0; i < UUID_BYTES; i++) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) *to++ = '-';
+    *to++ = hex[b[i] >> 4];
+    *to++ = hex[b[i] & 15];
+  }
+  buf->len += (size_t)(to - start);
 }
 
 /* --- numbers ------------------------------------------------------------------------------------------------------ */
