@@ -164,6 +164,7 @@ end
 
 
 local NO_OPTIONS = { kind = "map", entries = {} }
+local ABSENT = { kind = "scalar", text = "", plain = true }
 
 
 local function read_filter_map(context, node, path)
@@ -172,26 +173,32 @@ local function read_filter_map(context, node, path)
   local filter = { name = entry.key, path = path, line = entry.line, column = entry.column }
   for key, spec in pairs(SIBLINGS) do
     local sibling = tree.entry(node, key)
-    filter[key] = schema.check(context, sibling and sibling.node or { kind = "scalar", text = "", plain = true }, spec,
-      tree.join(path, key))
+    filter[key] = schema.check(context, sibling and sibling.node or ABSENT, spec, tree.join(path, key))
   end
   local options = tree.is_null(entry.node) and NO_OPTIONS or entry.node
   return filter, options, entry
 end
 
 
---- Checks the options of a filter against what its module says it takes.
+--- Checks the options of a filter against what its module says it takes. Where many routes say the same, once: those
+-- that are spelled alike get copies of what was found good.
 local function check_options(context, filter, options, place, path)
   local module, why = context.loader:load(filter.name)
   if not module then
     add_module_fault(context, place, path, filter.name, why)
     return
   end
-  local outer = context.place
+  local good = context.good_options[filter.name] or {}
+  context.good_options[filter.name] = good
+  local spelled = tree.spelled(options)
+  filter.conf = spelled and schema.copy(good[spelled])
+  if filter.conf then return end
+  local outer, before = context.place, #context.faults.list
   context.place = place
   local spec = { type = "object", keys = module.schema or {} }
   filter.conf = schema.check(context, options, spec, tree.join(path, filter.name))
   context.place = outer
+  if spelled and #context.faults.list == before then good[spelled] = schema.copy(filter.conf) end
 end
 
 
@@ -410,7 +417,7 @@ end
 -- @return the canonical configuration without what concerns files (conf.lua adds that); nil when there are faults
 function routes_conf.check(node, faults, loader, check_regex)
   local functions = {}
-  local context = { faults = faults, loader = loader, opaques = {}, reported = {}, place = node,
+  local context = { faults = faults, loader = loader, opaques = {}, reported = {}, good_options = {}, place = node,
     check_regex = check_regex }
   function context.add_function(fn)
     functions[#functions + 1] = fn.where

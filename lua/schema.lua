@@ -50,9 +50,13 @@ local WORDS = {
 local YES = { yes = "true", on = "true", y = "true", no = "false", off = "false", n = "false" }
 
 
+local SHORTHANDS = {}
+for name in pairs(ACCEPTED) do SHORTHANDS[name] = { type = name } end
+
+
 --- A schema in full form: the shorthand is the name of a type.
 local function full(spec)
-  return type(spec) == "string" and { type = spec } or spec
+  return type(spec) == "string" and (SHORTHANDS[spec] or { type = spec }) or spec
 end
 
 
@@ -238,11 +242,37 @@ local function check_map(context, node, spec, path)
 end
 
 
---- The value of a key that is not there: its default, read by the same rules, or a fault where it is required.
+--- What was found out once in a load: context.kept[kind][key].
+local function kept(context, kind)
+  context.kept = context.kept or {}
+  context.kept[kind] = context.kept[kind] or {}
+  return context.kept[kind]
+end
+
+
+--- A value with tables of its own.
+function schema.copy(value)
+  if type(value) ~= "table" then return value end
+  local copy = {}
+  for key, item in pairs(value) do copy[key] = schema.copy(item) end
+  return copy
+end
+
+
+--- The default of a schema, read by the same rules as what stands in the file.
+local function default_of(context, spec, path)
+  local defaults = kept(context, "defaults")
+  if defaults[spec] ~= nil then return schema.copy(defaults[spec]) end
+  local before = #context.faults.list
+  local value = schema.check(context, assert(tree.from_lua(spec.default)), spec, path)
+  if #context.faults.list == before then defaults[spec] = schema.copy(value) end
+  return value
+end
+
+
+--- The value of a key that is not there: its default, or a fault where it is required.
 local function absent(context, node, spec, path)
-  if spec.default ~= nil then
-    return schema.check(context, assert(tree.from_lua(spec.default)), spec, path)
-  end
+  if spec.default ~= nil then return default_of(context, spec, path) end
   if spec.required then
     local found = node and tree.is_null(node) and ", found null (an empty value)" or ""
     context.faults:add(node or context.place, path, ("is required%s; accepted: %s"):format(found, accepted(spec)))
@@ -256,6 +286,14 @@ local function refuse_key(context, entry, keys, path)
   local known = #names == 0 and "none: it takes no options" or table.concat(names, ", ")
   context.faults:add(entry, path,
     ("unknown option %s%s; known options: %s"):format(entry.key, suggest.hint(entry.key, names), known))
+end
+
+
+--- The names of an object's keys, sorted.
+local function names_of(context, keys)
+  local names = kept(context, "names")
+  names[keys] = names[keys] or suggest.names(keys)
+  return names[keys]
 end
 
 
@@ -273,7 +311,7 @@ local function check_object(context, node, spec, path)
   end
   local outer = context.place
   context.place = node.line and node or outer
-  for _, name in ipairs(suggest.names(spec.keys)) do
+  for _, name in ipairs(names_of(context, spec.keys)) do
     if not seen[name] then values[name] = absent(context, nil, full(spec.keys[name]), tree.join(path, name)) end
   end
   context.place = outer

@@ -168,6 +168,34 @@ function tree.to_lua(node)
 end
 
 
+--- Adds what a node says, without where it says it, to parts. False when it holds a function.
+local function spell(node, parts)
+  if node.kind == "function" or node.failed then return false end
+  if node.kind == "scalar" then
+    local form = (node.plain and "p" or "q") .. (node.interpolated and "i" or "")
+    parts[#parts + 1] = form .. #node.text .. ":" .. node.text
+    return true
+  end
+  parts[#parts + 1] = node.kind
+  for _, item in ipairs(node.items or {}) do
+    if not spell(item, parts) then return false end
+  end
+  for _, entry in ipairs(node.entries or {}) do
+    parts[#parts + 1] = #entry.key .. ":" .. entry.key
+    if not spell(entry.node, parts) then return false end
+  end
+  parts[#parts + 1] = "."
+  return true
+end
+
+
+--- A text that equal nodes have in common, wherever they stand; nil for what holds a function or a fault.
+function tree.spelled(node)
+  local parts = {}
+  return spell(node, parts) and table.concat(parts, " ") or nil
+end
+
+
 local VARIABLE = "^[%a_][%w_%.]*$"
 
 
@@ -200,17 +228,34 @@ local function expand(text, getenv)
 end
 
 
-local function interpolate(node, getenv, faults, path)
+--- The path that the first so many keys and places of a list lead along.
+local function path_of(trail, depth)
+  local path = ""
+  for i = 1, depth do
+    local step = trail[i]
+    path = type(step) == "number" and ("%s[%d]"):format(path, step - 1) or tree.join(path, step)
+  end
+  return path
+end
+
+
+--- @param trail keys and places of lists that lead here, the first depth of them: a path is made when it is needed
+local function interpolate(node, getenv, faults, trail, depth)
   if node.kind == "scalar" then
     if node.interpolated or not node.text:find("${", 1, true) then return end
     local text, why = expand(node.text, getenv)
-    if not text then faults:add(node, path, why) end
+    if not text then faults:add(node, path_of(trail, depth), why) end
     node.source, node.text, node.interpolated, node.failed = node.text, text or node.text, true, not text
-    return
-  end
-  for i, item in ipairs(node.items or {}) do interpolate(item, getenv, faults, ("%s[%d]"):format(path, i - 1)) end
-  for _, entry in ipairs(node.entries or {}) do
-    interpolate(entry.node, getenv, faults, tree.join(path, entry.key))
+  elseif node.items then
+    for i, item in ipairs(node.items) do
+      trail[depth + 1] = i
+      interpolate(item, getenv, faults, trail, depth + 1)
+    end
+  elseif node.entries then
+    for _, entry in ipairs(node.entries) do
+      trail[depth + 1] = entry.key
+      interpolate(entry.node, getenv, faults, trail, depth + 1)
+    end
   end
 end
 
@@ -219,7 +264,7 @@ end
 -- A scalar that fails is marked failed, so that nothing else is said about it.
 -- @param getenv name → text or nil; @param faults where a missing variable is added
 function tree.interpolate(node, getenv, faults)
-  interpolate(node, getenv, faults, "")
+  interpolate(node, getenv, faults, {}, 0)
 end
 
 

@@ -10,7 +10,7 @@ local parser = require "yaml".parser
 local yaml = {}
 
 local DEPTH_MAX = 64
-local NODES_MAX = 200000 -- aliases counted as often as they are used: nothing small may unfold into something huge
+local NODES_MAX = 1000000 -- aliases counted as often as they are used: nothing small may unfold into something huge
 
 
 local Reader = {}
@@ -52,9 +52,11 @@ local function refuse_syntax(text, source)
 end
 
 
+--- The parser's own faults are texts: yaml.parse takes what is thrown while parsing is set for one of them.
 function Reader:next()
-  local ok, event = pcall(self.events)
-  if not ok then refuse_syntax(tostring(event), self.text) end
+  self.parsing = true
+  local event = self.events()
+  self.parsing = false
   return event
 end
 
@@ -62,7 +64,7 @@ end
 --- Every node goes through here once, and once more for each alias to it.
 function Reader:count(node, size)
   self.total = self.total + size
-  if self.total > NODES_MAX then refuse(node.line, node.column, "more than 200000 values in one file") end
+  if self.total > NODES_MAX then refuse(node.line, node.column, "more than 1000000 values in one file") end
 end
 
 
@@ -83,6 +85,7 @@ function Reader:read_array(node, depth)
 end
 
 
+--- The key of a map's entry. @return key, line, column
 local function read_key(event, seen)
   local line, column = place(event)
   if event.type ~= "SCALAR" then refuse(line, column, "a key must be a single word or text") end
@@ -95,18 +98,17 @@ local function read_key(event, seen)
     refuse(line, column, ("key %s stands twice in one map, first in line %d"):format(key, seen[key]))
   end
   seen[key] = line
-  return { key = key, line = line, column = column }
+  return key, line, column
 end
 
 
 function Reader:read_map(node, depth)
-  local seen = {}
+  local seen, entries = {}, node.entries
   while true do
     local event = self:next()
     if event.type == "MAPPING_END" then return end
-    local entry = read_key(event, seen)
-    entry.node = self:read(self:next(), depth)
-    node.entries[#node.entries + 1] = entry
+    local key, line, column = read_key(event, seen)
+    entries[#entries + 1] = { key = key, line = line, column = column, node = self:read(self:next(), depth) }
   end
 end
 
@@ -127,23 +129,25 @@ end
 function Reader:read(event, depth)
   if event.type == "ALIAS" then return self:read_alias(event) end
   local line, column = place(event)
-  local node = { line = line, column = column }
+  local node -- made in one go: there are many
+  if event.type == "SCALAR" then
+    node = { kind = "scalar", line = line, column = column, text = event.value, plain = event.style == "PLAIN" }
+  elseif event.type == "SEQUENCE_START" then
+    node = { kind = "array", line = line, column = column, items = {} }
+  else
+    node = { kind = "map", line = line, column = column, entries = {} }
+  end
   check_tag(event)
   self:count(node, 1)
   if depth > DEPTH_MAX then refuse(line, column, "nested deeper than 64 levels") end
-  if event.anchor then self.anchors[event.anchor] = "open" end
-  local before = self.total
-  if event.type == "SCALAR" then
-    node.kind, node.text, node.plain = "scalar", event.value, event.style == "PLAIN"
-  elseif event.type == "SEQUENCE_START" then
-    node.kind, node.items = "array", {}
-    self:read_array(node, depth + 1)
-  else
-    node.kind, node.entries = "map", {}
-    self:read_map(node, depth + 1)
+  local anchor, before = event.anchor, self.total
+  if anchor then self.anchors[anchor] = "open" end
+  if node.items then self:read_array(node, depth + 1) end
+  if node.entries then self:read_map(node, depth + 1) end
+  if anchor then
+    node.size = self.total - before + 1
+    self.anchors[anchor] = node
   end
-  node.size = self.total - before + 1
-  if event.anchor then self.anchors[event.anchor] = node end
   return node
 end
 
@@ -179,12 +183,17 @@ end
 -- @param text the bytes of the file
 -- @return the root node, or nil and a fault { line, column, message } (line and column nil where the parser gives none)
 function yaml.parse(text)
+  local reader = setmetatable({ anchors = {}, total = 0 }, Reader)
   local ok, result = pcall(function()
     check_bytes(text)
-    local reader = setmetatable({ text = text, events = parser(text), anchors = {}, total = 0 }, Reader)
+    reader.events = parser(text)
     return reader:read_document()
   end)
   if ok then return result end
+  if reader.parsing then
+    ok, result = pcall(refuse_syntax, tostring(result), text)
+    assert(not ok)
+  end
   if type(result) ~= "table" then error(result, 0) end
   return nil, result
 end
