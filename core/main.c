@@ -48,7 +48,7 @@ static const struct command commands[] = {
      "which route such a request takes, and why not the ones before", MG_OPTION_WORDS | MG_OPTION_CLIENT},
     {"filters", NULL, "catalog", "[NAME | --markdown] [--routes FILE]",
      "the filters that are found, where, and what they take", MG_OPTION_WORDS | MG_OPTION_MARKDOWN},
-    {"schema", NULL, "json_schema", "[routes | server | json-line] [--routes FILE]",
+    {"schema", NULL, "json_schema", "[routes | server | tailer | json-line] [--routes FILE]",
      "JSON Schema of the two files, for editors, or of the lines of the output json",
      MG_OPTION_WORDS},
     {"demo", mg_demo_main, NULL, "[--port N]", "a gateway with an origin and a filter to play with", 0},

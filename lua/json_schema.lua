@@ -2,7 +2,7 @@
 --
 -- Editors complete and check with it. It is made from the tables that the gateway checks with, so it cannot lag behind;
 -- what JSON Schema has no words for (bounds of durations, references between routes) is left to `moongate check`.
--- Owns: the translation.   May call: check, catalog, schema, routes_conf, server_conf.
+-- Owns: the translation.   May call: check, catalog, schema, routes_conf, server_conf, tailer_conf.
 -- Never: refuse what the gateway takes, but for rare spellings such as a quoted number.
 
 local catalog = require "moongate.catalog"
@@ -203,13 +203,21 @@ function json_schema.routes(filters)
 end
 
 
-function json_schema.server()
-  local document = translate(server_conf.SCHEMA)
-  document["$schema"], document.title = DRAFT, "moongate: server"
+local function settings_document(spec, title)
+  local document = translate(spec)
+  document["$schema"], document.title = DRAFT, title
   document["$defs"] = {
     variable = { type = "string", pattern = "\\$\\{", description = "${NAME} or ${NAME:default}" },
   }
   return document
+end
+
+
+function json_schema.server() return settings_document(server_conf.SCHEMA, "moongate: server") end
+
+
+function json_schema.tailer()
+  return settings_document(require("moongate.tailer_conf").schema(), "moongate: tailer")
 end
 
 
@@ -238,18 +246,23 @@ local function render(value, indent)
 end
 
 
---- The command: `moongate schema [routes|server|json-line]`; both files' as one object without a word.
+local WORDS = { routes = true, server = true, tailer = true, both = true, ["json-line"] = true }
+
+
+--- The command: `moongate schema [routes|server|tailer|json-line]`; without a word the gateway's two files as one.
 function json_schema.main(argv)
   local options, words = check.arguments(argv)
   local which = options and (words[1] or "both")
-  if not options or #words > 1 or not ({ routes = true, server = true, both = true, ["json-line"] = true })[which] then
-    io.stderr:write("moongate schema: takes routes, server or json-line, or nothing for the first two\n")
+  if not options or #words > 1 or not WORDS[which] then
+    io.stderr:write("moongate schema: takes routes, server, tailer or json-line, or nothing for the first two\n")
     return USAGE
   end
   sandbox.seal()
   local documents = {}
   if which == "json-line" then
     documents[which] = require "moongate.output_json_schema"
+  elseif which == "tailer" then
+    documents.tailer = json_schema.tailer()
   elseif which ~= "server" then
     local filters, unusable = catalog.read(options)
     for _, filter in ipairs(unusable) do
