@@ -200,7 +200,7 @@ void mg_script_filter_failed(struct mg_exchange *handle, const char *message, si
   struct mg_exchange *ex = find(handle);
   if (!ex) return;
   struct mg_str id = mg_exchange_id_text(ex), route = mg_routes_id(ex->generation->routes, (unsigned)ex->route);
-  const struct mg_metered *metered = ex->gateway->metered;
+  const struct mg_metered *metered = mg_exchange_filter(ex);
   mg_log(MG_LOG_WARN, "filter %u (%s) of route %.*s failed in exchange %.*s and is passed over: %.*s",
          metered ? metered->position : 0, metered ? metered->name : "-", (int)route.len, route.ptr, (int)id.len, id.ptr,
          (int)len, message);

@@ -177,7 +177,7 @@ int mg_request_answered(struct mg_request *request)
 /* Notes which filter has answered, for the journal and the log functions. */
 static bool note_author(struct mg_exchange *ex)
 {
-  const struct mg_metered *author = ex->gateway->metered;
+  const struct mg_metered *author = mg_exchange_filter(ex);
   if (!author) return true;
   struct mg_attribute *note = mg_arena_alloc(&ex->arena, sizeof *note);
   if (!note) return false;
@@ -198,6 +198,7 @@ int mg_request_respond(struct mg_request *request, int status, const char *body,
   if (!copy || !note_author(ex)) return MG_LUA_NOMEM;
   mg_headers_init(&ex->response.headers, &ex->arena);
   ex->answered = true;
+  ex->gateway->turn.ended = 1;
   ex->source = MG_FROM_FILTER;
   ex->response.status = (uint16_t)status;
   ex->response.reason = MG_STR("");

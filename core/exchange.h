@@ -259,10 +259,12 @@ void mg_exchange_leave_upstream(struct mg_exchange *ex, bool reusable);
 /** exchange_script.c: runs one phase's filters; MG_OK, MG_EAGAIN_LATER, MG_ESCRIPT. */
 /** exchange_script.c: decides OPAQUE predicate index: 1, 0, or MG_ESCRIPT. */
 int mg_exchange_ask(struct mg_exchange *ex, unsigned index);
-int mg_exchange_call(struct mg_exchange *ex, int ref, enum mg_phase phase);
+int mg_exchange_call(struct mg_exchange *ex, const struct mg_chain *chain, enum mg_phase phase);
 /** exchange_script.c: the time of one filter's call ends here, that of another (or NULL) begins. */
 void mg_exchange_meter(struct mg_exchange *ex, const struct mg_metered *next);
 /** exchange_script.c: counts an error, and a kill if it was one, of the filter that runs. */
+/** exchange_script.c: the filter that runs, or NULL. */
+const struct mg_metered *mg_exchange_filter(const struct mg_exchange *ex);
 void mg_exchange_meter_failure(struct mg_exchange *ex);
 /** exchange_script.c: lets go of what filters keep of this exchange in Lua. */
 void mg_exchange_drop_locals(struct mg_exchange *ex);

@@ -64,7 +64,8 @@ int mg_exchange_transform(struct mg_exchange *ex, int ref, struct mg_body_piece 
     ex->piece_ref = ref;
     ex->piece_given = false;
   }
-  int err = mg_exchange_call(ex, ref, MG_PHASE_CHUNK);
+  const struct mg_chain chain = {.plain = ref, .timed = ref};
+  int err = mg_exchange_call(ex, &chain, MG_PHASE_CHUNK);
   ex->piece_waits = err == MG_EAGAIN_LATER;
   if (err) return err;
   piece->last = ex->piece.last;

@@ -129,9 +129,9 @@ enum mg_next mg_step_collect(struct mg_exchange *ex)
 
 enum mg_next mg_step_request(struct mg_exchange *ex)
 {
-  int ref = ex->depth ? ex->plan->own_request_ref : ex->plan->request_ref;
-  if (ref && !ex->script_done) {
-    int err = mg_exchange_call(ex, ref, MG_PHASE_REQUEST);
+  const struct mg_chain *chain = ex->depth ? &ex->plan->own_request : &ex->plan->request;
+  if (chain->plain && !ex->script_done) {
+    int err = mg_exchange_call(ex, chain, MG_PHASE_REQUEST);
     if (err == MG_EAGAIN_LATER) return MG_WAIT;
     if (err) return mg_exchange_fail(ex, err);
   }

@@ -101,8 +101,8 @@ static int run_filters(struct mg_exchange *ex)
   if (!ex->plan || ex->skip_filters || ex->tunnel) return 0;
   for (; ex->response_at >= 0; ex->response_at--) {
     const struct mg_plan *plan = ex->plans[ex->response_at];
-    int ref = ex->response_at ? plan->own_response_ref : plan->response_ref;
-    int err = ref ? mg_exchange_call(ex, ref, MG_PHASE_RESPONSE) : 0;
+    const struct mg_chain *chain = ex->response_at ? &plan->own_response : &plan->response;
+    int err = chain->plain ? mg_exchange_call(ex, chain, MG_PHASE_RESPONSE) : 0;
     if (err) return err;
   }
   return 0;
@@ -286,8 +286,8 @@ void mg_exchange_account(struct mg_exchange *ex)
   if (ex->tally) count_for_route(ex);
   if (ex->gateway->access_log) mg_access_log_add(ex->gateway->access_log, ex);
   for (int i = ex->plan ? ex->depth : -1; i >= 0; i--) {
-    int ref = i ? ex->plans[i]->own_log_ref : ex->plans[i]->log_ref;
-    if (ref) mg_exchange_call(ex, ref, MG_PHASE_LOG);
+    const struct mg_chain *chain = i ? &ex->plans[i]->own_log : &ex->plans[i]->log;
+    if (chain->plain) mg_exchange_call(ex, chain, MG_PHASE_LOG);
   }
   mg_record_end(ex);
 }

@@ -6,45 +6,57 @@
 
 #include "log.h"
 
-enum { OFFLOAD_WAIT_MS = 250 }; /* for a place on the pool */
+enum {
+  OFFLOAD_WAIT_MS = 250, /* for a place on the pool */
+  TIMED_ALL = 256,
+  TIMED_SHARE = 8,
+};
 
 void mg_exchange_meter(struct mg_exchange *ex, const struct mg_metered *next)
 {
   struct mg_gateway *gateway = ex->gateway;
-  const struct mg_metered *before = gateway->metered;
-  unsigned weight = next ? mg_meter_weight(next->meter, ex->id_count) : 0;
-  if (before) mg_meter_add(&before->meter->calls, 1);
-  if (__builtin_expect(weight | gateway->metered_weight, 0)) {
+  const struct mg_metered *before = mg_exchange_filter(ex);
+  if (gateway->metered_weight) {
     uint64_t now = mg_meter_ticks(gateway->meters);
     if (before) mg_meter_add(&before->meter->busy, (now - gateway->metered_since) * gateway->metered_weight);
     gateway->metered_since = now;
-    gateway->metered_weight = weight;
   }
-  gateway->metered = next;
-  atomic_store_explicit(&gateway->cell->running_filter, next ? next->position : 0, memory_order_relaxed);
+  gateway->turn.meter = next ? (int32_t)(next - ex->generation->metered) : -1;
+  *gateway->turn.position = next ? next->position : 0;
 }
 
-/* A filter that has waited goes on. */
+const struct mg_metered *mg_exchange_filter(const struct mg_exchange *ex)
+{
+  int32_t meter = ex->gateway->turn.meter;
+  return meter >= 0 ? &ex->generation->metered[meter] : NULL;
+}
+
+/* A filter waits: its time stands still until it goes on. */
+static void meter_waiting(struct mg_exchange *ex)
+{
+  ex->metered = mg_exchange_filter(ex);
+  mg_exchange_meter(ex, NULL);
+}
+
 static void meter_resumed(struct mg_exchange *ex)
 {
   mg_exchange_meter(ex, ex->metered);
   ex->metered = NULL;
 }
 
-/* A filter waits: its time stands still, its call has not ended. */
-static void meter_waiting(struct mg_exchange *ex)
+/* How many calls each of those that follow stands for, if its time is taken: the first ones of a route are, then those
+ * of one exchange in a few, which keeps the clock out of most. */
+static unsigned weight_of(struct mg_exchange *ex)
 {
-  struct mg_gateway *gateway = ex->gateway;
-  ex->metered = gateway->metered;
-  if (!gateway->metered) return;
-  uint64_t gone = gateway->metered_weight ? mg_meter_ticks(gateway->meters) - gateway->metered_since : 0;
-  mg_meter_add(&gateway->metered->meter->busy, gone * gateway->metered_weight);
-  gateway->metered = NULL;
+  struct mg_generation *generation = ex->generation;
+  uint16_t *timed = ex->plan ? &generation->plans[ex->plan - generation->plans].timed : NULL;
+  if (timed && *timed < TIMED_ALL) return ++*timed, 1;
+  return ex->id_count % TIMED_SHARE == 0 ? TIMED_SHARE : 0;
 }
 
 void mg_exchange_meter_failure(struct mg_exchange *ex)
 {
-  const struct mg_metered *metered = ex->gateway->metered;
+  const struct mg_metered *metered = mg_exchange_filter(ex);
   unsigned kills = ex->gateway->watchdog.kills - ex->gateway->kills_metered;
   mg_count(&ex->gateway->cell->count.script_errors, 1);
   ex->gateway->kills_metered += kills;
@@ -60,6 +72,8 @@ static void enter(struct mg_exchange *ex, enum mg_phase phase)
   ex->gateway->running = ex;
   ex->gateway->over_budget = false;
   ex->gateway->kills_metered = 0;
+  ex->gateway->metered_weight = weight_of(ex);
+  ex->gateway->turn.ended = ex->answered && phase == MG_PHASE_REQUEST;
   atomic_store_explicit(&cell->running_generation, ex->generation->number, memory_order_relaxed);
   atomic_store_explicit(&cell->running_route, (uint32_t)(ex->route + 1), memory_order_relaxed);
 }
@@ -71,7 +85,7 @@ static void leave(struct mg_exchange *ex)
   if (kills) mg_count(&cell->count.script_kills, kills);
   if (ex->generation->script.memory.worn && ex->generation == ex->gateway->current && ex->gateway->worn)
     ex->gateway->worn(ex->gateway->worn_context);
-  if (ex->gateway->metered) mg_exchange_meter(ex, NULL);
+  mg_exchange_meter(ex, NULL);
   ex->phase = MG_PHASE_NONE;
   ex->gateway->running = NULL;
   atomic_store_explicit(&cell->running_route, 0, memory_order_relaxed);
@@ -81,8 +95,8 @@ static int report_failure(struct mg_exchange *ex)
 {
   struct mg_buf *error = &ex->gateway->script_error;
   struct mg_str route = ex->route < 0 ? MG_STR("-") : mg_routes_id(ex->generation->routes, (unsigned)ex->route);
+  const struct mg_metered *metered = mg_exchange_filter(ex);
   struct mg_str id = mg_exchange_id_text(ex);
-  const struct mg_metered *metered = ex->gateway->metered;
   mg_log(MG_LOG_ERROR, "filter %u (%s) of route %.*s failed in exchange %.*s: %.*s", metered ? metered->position : 0,
          metered ? metered->name : "-", (int)route.len, route.ptr, (int)id.len, id.ptr, (int)error->len, error->ptr);
   error->len = 0;
@@ -130,7 +144,7 @@ static int begin_waiting(struct mg_exchange *ex)
   return report_failure(ex);
 }
 
-int mg_exchange_call(struct mg_exchange *ex, int ref, enum mg_phase phase)
+int mg_exchange_call(struct mg_exchange *ex, const struct mg_chain *chain, enum mg_phase phase)
 {
   struct mg_script *script = &ex->generation->script;
   struct mg_buf *error = &ex->gateway->script_error;
@@ -138,6 +152,7 @@ int mg_exchange_call(struct mg_exchange *ex, int ref, enum mg_phase phase)
     return MG_EAGAIN_LATER; /* something else woke the exchange */
   enter(ex, phase);
   if (ex->waiting.L) meter_resumed(ex);
+  int ref = ex->gateway->metered_weight ? chain->timed : chain->plain;
   int result = ex->waiting.L ? mg_script_resume(script, &ex->waiting, error)
                              : mg_script_call(script, ref, (double)ex->handle, &ex->waiting, error);
   if (result == MG_EAGAIN_LATER)

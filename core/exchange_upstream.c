@@ -179,12 +179,12 @@ static int next_member(struct mg_exchange *ex, struct mg_group *group)
 /* Lets filters look at this try: what an earlier one changed is undone first. */
 static int prepare_try(struct mg_exchange *ex)
 {
-  if (!ex->plan->upstream_ref) return 0;
+  if (!ex->plan->upstream.plain) return 0;
   if (!ex->try_mark.last_edit)
     ex->try_mark = mg_exchange_mark(ex);
   else
     mg_exchange_undo_edits(ex, &ex->try_mark);
-  return mg_exchange_call(ex, ex->plan->upstream_ref, MG_PHASE_UPSTREAM);
+  return mg_exchange_call(ex, &ex->plan->upstream, MG_PHASE_UPSTREAM);
 }
 
 /* Leaves a member that did not serve for another, and notes it: the journal names every target that was tried. */

@@ -57,11 +57,18 @@ struct mg_str mg_gateway_date(struct mg_gateway *gateway)
   return mg_str(gateway->date, gateway->date_len);
 }
 
+static void meter_calls(struct mg_gateway *gateway)
+{
+  if (gateway->current) mg_generation_meter_calls(gateway->current);
+  for (struct mg_generation *older = gateway->older; older; older = older->next) mg_generation_meter_calls(older);
+}
+
 static void on_clock(struct mg_timer *timer)
 {
   struct mg_gateway *gateway = (struct mg_gateway *)((char *)timer - offsetof(struct mg_gateway, clock));
   update_clock(gateway);
   mg_meters_tick(gateway->meters);
+  meter_calls(gateway);
   mg_timer_set(&gateway->net.wheel, timer, 1000);
   if (gateway->starved && !gateway->draining) resume_accepting(gateway);
 }
@@ -189,6 +196,7 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
   *out = gateway;
   gateway->settings = settings;
   gateway->cell = mg_shm_worker(shm, slot);
+  gateway->turn = (struct mg_turn){.meter = -1, .position = (uint32_t *)&gateway->cell->running_filter};
   gateway->meters = mg_shm_meters(shm, slot);
   gateway->shm_slot = (uint16_t)slot;
   gateway->slot = (uint16_t)(slot + mg_shm_first_slot(shm));

@@ -5,6 +5,7 @@
 #include "gateway.h"
 #include "generation.h"
 #include "inflow.h"
+#include "moongate_ffi.h"
 #include "upstream.h"
 
 enum {
@@ -48,10 +49,10 @@ struct mg_gateway {
   struct mg_access_log *access_log; /* NULL: none */
   struct mg_watchdog watchdog;
   struct mg_meters *meters;
-  const struct mg_metered *metered; /* the filter that runs; NULL for none */
-  uint64_t metered_since;           /* ticks */
-  unsigned metered_weight;          /* calls that the one being timed stands for; 0: it is not timed */
-  unsigned kills_metered;           /* of those in the call that runs */
+  struct mg_turn turn;     /* of the call into Lua that runs */
+  uint64_t metered_since;  /* ticks */
+  unsigned metered_weight; /* calls that each one timed stands for; 0: the time is not taken */
+  unsigned kills_metered;  /* of those in the call that runs */
   struct mg_upstreams upstreams;
   struct mg_offload *offload;   /* hashing */
   struct mg_offload *fetching;  /* files that are not in memory: never behind a queue of hashes */

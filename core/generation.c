@@ -130,6 +130,25 @@ int mg_generation_meter(struct mg_generation *generation, unsigned route, unsign
   return (int)generation->metered_count++;
 }
 
+int32_t *mg_generation_counts(struct mg_generation *generation, unsigned first, unsigned count)
+{
+  struct mg_counts *counts = mg_calloc(1, sizeof *counts + count * sizeof *counts->calls);
+  *counts = (struct mg_counts){.next = generation->counts, .first = first, .count = count};
+  generation->counts = counts;
+  return counts->calls;
+}
+
+void mg_generation_meter_calls(struct mg_generation *generation)
+{
+  for (struct mg_counts *counts = generation->counts; counts; counts = counts->next) {
+    for (unsigned i = 0; i < counts->count; i++) {
+      if (!counts->calls[i]) continue;
+      mg_meter_add(&generation->metered[counts->first + i].meter->calls, (uint32_t)counts->calls[i]);
+      counts->calls[i] = 0;
+    }
+  }
+}
+
 /* --- building ----------------------------------------------------------------------------------------------------- */
 
 /* The function in field name of the table at the top, as a registry reference; 0 for none. */
@@ -139,6 +158,14 @@ static int reference(lua_State *L, const char *name)
   if (lua_isfunction(L, -1)) return luaL_ref(L, LUA_REGISTRYINDEX);
   lua_pop(L, 1);
   return 0;
+}
+
+/* The two functions of a phase. */
+static struct mg_chain chain(lua_State *L, const char *name)
+{
+  char timed[32];
+  snprintf(timed, sizeof timed, "timed_%s", name);
+  return (struct mg_chain){.plain = reference(L, name), .timed = reference(L, timed)};
 }
 
 /* Keeps the functions in the table at the top. */
@@ -151,15 +178,15 @@ static void keep(lua_State *L, struct mg_generation *generation)
   for (unsigned i = 0; i < generation->plan_count; i++) {
     struct mg_plan *plan = &generation->plans[i];
     lua_rawgeti(L, -1, (int)i + 1);
-    plan->request_ref = reference(L, "request");
-    plan->response_ref = reference(L, "response");
-    plan->log_ref = reference(L, "log");
-    plan->upstream_ref = reference(L, "upstream");
+    plan->request = chain(L, "request");
+    plan->response = chain(L, "response");
+    plan->log = chain(L, "log");
+    plan->upstream = chain(L, "upstream");
     plan->chunk_request_ref = reference(L, "chunk_request");
     plan->chunk_response_ref = reference(L, "chunk_response");
-    plan->own_request_ref = reference(L, "own_request");
-    plan->own_response_ref = reference(L, "own_response");
-    plan->own_log_ref = reference(L, "own_log");
+    plan->own_request = chain(L, "own_request");
+    plan->own_response = chain(L, "own_response");
+    plan->own_log = chain(L, "own_log");
     lua_pop(L, 1);
   }
 }
@@ -297,8 +324,14 @@ void mg_generation_free(struct mg_generation **pointer)
   }
   mg_journal_plan_free(&generation->unrouted);
   free(generation->plans);
+  if (generation->metered_count && generation->metered[0].meter) mg_generation_meter_calls(generation);
   for (unsigned i = 0; i < generation->metered_count; i++) free(generation->metered[i].name);
   free(generation->metered);
+  while (generation->counts) {
+    struct mg_counts *counts = generation->counts;
+    generation->counts = counts->next;
+    free(counts);
+  }
   mg_guards_free(&generation->guards);
   mg_buf_free(&generation->ids);
   if (generation->routes) mg_routes_free(&generation->routes);

@@ -59,16 +59,6 @@ static inline uint64_t mg_meter_ticks(const struct mg_meters *meters)
   return mg_meter_nanoseconds();
 }
 
-enum { MG_METER_ALL = 256, MG_METER_SHARE = 8 };
-
-/** How many calls the next one's time stands for: the first ones are all timed, then one exchange in a few, which
- * keeps reading the clock out of most calls. 0: do not time it. */
-static inline unsigned mg_meter_weight(const struct mg_meter *meter, uint64_t exchange)
-{
-  if (atomic_load_explicit(&meter->calls, memory_order_relaxed) < MG_METER_ALL) return 1;
-  return exchange % MG_METER_SHARE == 0 ? MG_METER_SHARE : 0;
-}
-
 static inline void mg_meter_add(_Atomic uint64_t *counter, uint64_t by)
 {
   atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);

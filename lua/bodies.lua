@@ -33,13 +33,13 @@ end
 --- The function that takes the pieces of one side of a route through its chunk functions; nil when there are none.
 -- @param entries the route's filters in order; @param side "request" or "response"
 -- @param wrap entry, chunk function → the function as its on_error wants it
--- @param meters entry, position → the number of its meter
+-- @param meters by entry, the numbers of their meters
 function bodies.chain(entries, side, wrap, meters)
   local chain = {}
-  for position, entry in ipairs(entries) do
+  for _, entry in ipairs(entries) do
     if takes(entry, side, "stream") then
       local link = {
-        run = wrap(entry, entry.module.chunk), conf = entry.conf, state = entry.state, meter = meters(entry, position),
+        run = wrap(entry, entry.module.chunk), conf = entry.conf, state = entry.state, meter = meters[entry],
       }
       table.insert(chain, side == "response" and 1 or #chain + 1, link)
     end

@@ -21,6 +21,8 @@ local compile = {}
 
 local SLEEP_SECONDS_MAX = 86400
 local FILTERS_PER_FUNCTION = 16 -- three upvalues each, of the 60 that a function may have
+local turn = C.mg_filter_turn()
+if turn == nil then turn = ffi.new("struct mg_turn") end -- in the builder, where nothing runs
 local KINDS = {
   path = C.MG_MATCH_PATH, prefix = C.MG_MATCH_PREFIX, segments = C.MG_MATCH_SEGMENTS, host = C.MG_MATCH_HOST,
   method = C.MG_MATCH_METHOD, header = C.MG_MATCH_HEADER, has_header = C.MG_MATCH_HAS_HEADER,
@@ -110,7 +112,7 @@ end
 -- Filters ---------------------------------------------------------------------------------------------------------
 
 
---- Runs a filter's init. @param scope the id of its route, or "<global>"
+--- Runs a filter's init. @param scope the id of its route, or "<global>"; @param position in the chain, from 1
 -- @return the entry { module, conf, state, on_error, place }
 local function start_filter(filter, loader, scope)
   local module, why = loader:module(filter)
@@ -137,17 +139,30 @@ local function start_filters(list, loader, scope)
 end
 
 
+--- A filter's turn in a chain: says which one runs and counts its call. `respond` sets turn.ended.
+local TURN = [[
+  turn.meter, position[0], calls[%d] = %d, %d, calls[%d] + 1
+  f%d(handle, c%d, s%d)]]
+local ENDS = "\n  if turn.ended ~= 0 then return true end"
+
+--- The same in an exchange whose filters are timed: C looks between two filters.
+local TIMED_TURN = [[
+  if C.mg_filter_next(handle, %d) ~= 0 then return true end
+  f%d(handle, c%d, s%d)]]
+
+
 --- The source of a function that runs filters one after the other, for entries first to last of a chain.
-local function chain_source(chain, first, last, phase)
+local function chain_source(chain, first, last, phase, meters, timed)
   local names, lines = {}, {}
   for i = first, last do
+    local meter = meters[chain[i]]
+    local at = meter - meters.first
     names[#names + 1] = ("f%d, c%d, s%d"):format(i, i, i)
-    local turn = ("C.mg_filter_next(handle, %d)"):format(chain[i].meter)
-    lines[#lines + 1] = phase.ends and ("  if %s ~= 0 then return true end"):format(turn) or "  " .. turn
-    lines[#lines + 1] = ("  f%d(handle, c%d, s%d)"):format(i, i, i)
-    if chain[i].mark and phase.name == "request" then lines[#lines + 1] = "  C.mg_request_mark(handle)" end
+    lines[#lines + 1] = timed and TIMED_TURN:format(meter, i, i, i)
+      or TURN:format(at, meter, at + 1, at, i, i, i) .. (phase.ends and ENDS or "")
+    if chain[i].global and phase.name == "request" then lines[#lines + 1] = "  C.mg_request_mark(handle)" end
   end
-  return ("local C, %s = ...\nreturn function(handle)\n%s\nend\n"):format(
+  return ("local C, turn, position, calls, %s = ...\nreturn function(handle)\n%s\nend\n"):format(
     table.concat(names, ", "), table.concat(lines, "\n"))
 end
 
@@ -188,9 +203,9 @@ local function wrapped_chunk(entry, run)
 end
 
 
-local function chain_part(chain, first, last, phase)
-  local source = chain_source(chain, first, last, phase)
-  local values, count = { C }, 1
+local function chain_part(chain, first, last, phase, meters, timed)
+  local source = chain_source(chain, first, last, phase, meters, timed)
+  local values, count = { C, turn, turn.position, meters.calls }, 4
   for i = first, last do
     local entry = chain[i]
     local run = wrapped(entry, entry.module[phase.name])
@@ -212,26 +227,34 @@ local function join_parts(parts)
 end
 
 
---- The function of one route and phase: takes a handle's number. Nil when no filter takes part.
-local function phase_function(entries, phase, meters)
-  local chain = {}
-  for position, entry in ipairs(entries) do
-    if entry.module[phase.name] then
-      local link = { module = entry.module, conf = entry.conf, state = entry.state, on_error = entry.on_error,
-        mark = entry.global, meter = meters(entry, position) }
-      table.insert(chain, phase.backwards and 1 or #chain + 1, link)
-    end
-  end
-  if #chain == 0 then return nil end
+--- The function that runs a whole chain.
+local function chain_function(chain, phase, meters, timed)
   local parts = {}
   for first = 1, #chain, FILTERS_PER_FUNCTION do
     local last = math.min(first + FILTERS_PER_FUNCTION - 1, #chain)
-    parts[#parts + 1] = chain_part(chain, first, last, phase)
+    parts[#parts + 1] = chain_part(chain, first, last, phase, meters, timed)
   end
+  return join_parts(parts)
+end
+
+
+--- The two functions of one route and phase, plain and timed: they take a handle's number. None when no filter takes
+-- part.
+local function phase_functions(entries, phase, meters)
+  local chain = {}
+  for _, entry in ipairs(entries) do
+    if entry.module[phase.name] then table.insert(chain, phase.backwards and 1 or #chain + 1, entry) end
+  end
+  if #chain == 0 then return end
   local enter = [[
     local cast, handle_type, run = ...
     return function(number) run(cast(handle_type, number)) end]]
-  return assert(load(enter, "=(phase)", "t"))(ffi.cast, ffi.typeof(phase.handle), join_parts(parts))
+  local made = {}
+  for i, timed in ipairs { false, true } do
+    made[i] = assert(load(enter, "=(phase)", "t"))(ffi.cast, ffi.typeof(phase.handle),
+      chain_function(chain, phase, meters, timed))
+  end
+  return made[1], made[2]
 end
 
 
@@ -243,15 +266,19 @@ local function concatenated(first, second)
 end
 
 
---- Gives each filter of a route the number of its meter, the same in every phase: (entry, position) → number.
+--- Gives each filter of a route its meter, the same in every phase, and the route a place to count calls in.
 -- @param generation the struct mg_generation that counts; nil in the builder, where nothing runs
-local function metering(generation, route)
-  local numbers = {}
-  return function(entry, position)
-    numbers[entry] = numbers[entry]
-      or generation and C.mg_generation_meter(generation, route, position, entry.name, #entry.name) or 0
-    return numbers[entry]
+-- @return { first = number of the first filter's meter, [entry] = number, calls = int32_t[] from the first meter on }
+local function metering(generation, route, entries)
+  local meters = { first = 0 }
+  for position, entry in ipairs(entries) do
+    meters[entry] = generation and C.mg_generation_meter(generation, route, position, entry.name, #entry.name)
+      or position - 1
   end
+  if entries[1] then meters.first = meters[entries[1]] end
+  meters.calls = generation and C.mg_generation_counts(generation, meters.first, #entries)
+    or ffi.new("int32_t[?]", #entries)
+  return meters
 end
 
 
@@ -278,10 +305,13 @@ local function build_chains(config, loader, generation)
     local own = start_filters(route.filters, loader, route.id)
     local entries = concatenated(global, own)
     chains[i] = {}
-    local meters = metering(generation, i - 1)
+    local meters = metering(generation, i - 1, entries)
     for _, phase in ipairs(PHASES) do
-      chains[i][phase.name] = phase_function(entries, phase, meters)
-      if stands_in[route.id] then chains[i]["own_" .. phase.name] = phase_function(own, phase, meters) end
+      local name = phase.name
+      chains[i][name], chains[i]["timed_" .. name] = phase_functions(entries, phase, meters)
+      if stands_in[route.id] then
+        chains[i]["own_" .. name], chains[i]["timed_own_" .. name] = phase_functions(own, phase, meters)
+      end
     end
     chains[i].entries = entries
     for _, entry in ipairs(entries) do check_needs(config, entry) end
@@ -421,7 +451,7 @@ end
 
 --- Builds a worker's generation out of a bundle.
 -- @param text the bundle; @param pointer the struct mg_generation, as light userdata
--- @return list of { request, response, log } functions by route, with `opaque` and `stop`
+-- @return list of { request, timed_request, ... } functions by route, with `opaque` and `stop`
 function compile.load(text, pointer)
   require("jit.opt").start("maxtrace=65000", "maxmcode=131072")
   local bundle = require "moongate.bundle"

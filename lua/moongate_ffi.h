@@ -136,6 +136,14 @@ const char *mg_exchange_attribute_name(struct mg_exchange *exchange, unsigned nt
 const char *mg_exchange_attribute(struct mg_exchange *exchange, const char *name, size_t name_len, int *len);
 void mg_script_log(int level, const char *text, size_t len);
 void mg_script_filter_failed(struct mg_exchange *exchange, const char *message, size_t len);
+/* Which filter runs. A chain writes this itself between two filters; where the time is taken, and wherever a call more
+ * does not matter, it calls mg_filter_next instead. */
+struct mg_turn {
+  int32_t meter;      /* of the filter that runs; -1: none */
+  int32_t ended;      /* the request has its answer */
+  uint32_t *position; /* the filter's place in its route, where the master sees it; 0: none */
+};
+struct mg_turn *mg_filter_turn(void); /* NULL in the builder */
 /* the filter before has ended, that of meter begins: 1 if the request has its answer */
 int mg_filter_next(const void *handle, unsigned meter);
 
@@ -304,6 +312,7 @@ int mg_generation_bodies(struct mg_generation *generation, unsigned route, int h
 int mg_generation_fallback(struct mg_generation *generation, unsigned route, unsigned fallback);
 int mg_generation_meter(struct mg_generation *generation, unsigned route, unsigned position, const char *name,
                         size_t name_len);
+int32_t *mg_generation_counts(struct mg_generation *generation, unsigned first, unsigned count); /* calls, by meter */
 int mg_generation_journal(struct mg_generation *generation, int route, int request, int response, const char *filters,
                           size_t filters_len); /* route -1: what reaches none; levels from 0 NONE to 3 FULL */
 int mg_generation_journal_status(struct mg_generation *generation, int route, int side, int first, int last, int level);

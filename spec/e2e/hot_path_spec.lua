@@ -24,8 +24,8 @@ local load_generation = compile.load
 
 function compile.load(...)
   local chains = load_generation(...)
-  local run, calls = chains[1].request, 0
-  chains[1].request = function(number)
+  local calls = 0
+  local function probe()
     calls = calls + 1
     -- The watchdog's samples make traces end early now and then, by the clock: not what is measured here.
     if calls == 1 then require("jit.profile").stop() end
@@ -37,10 +37,17 @@ function compile.load(...)
       report(calls)
       collectgarbage("restart")
     end
-    run(number)
   end
   require("jit").off(report)
-  require("jit").off(chains[1].request) -- as C does, it calls the chain from outside of any trace
+  require("jit").off(probe)
+  for _, name in ipairs { "request", "timed_request" } do
+    local run = chains[1][name]
+    chains[1][name] = function(number)
+      probe()
+      run(number)
+    end
+    require("jit").off(chains[1][name]) -- as C does, it calls the chain from outside of any trace
+  end
   return chains
 end
 
