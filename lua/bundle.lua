@@ -18,43 +18,94 @@ local LIST = "#" -- the list part of a table that has named keys too, such as a 
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\" }
 
 
+local function escape(c)
+  return ESCAPES[c] or ("\\u%04x"):format(c:byte())
+end
+
+
 local function quote(text)
-  return '"' .. text:gsub('[%z\1-\31"\\\127]', function(c)
-    return ESCAPES[c] or ("\\u%04x"):format(c:byte())
-  end) .. '"'
+  if text:find('[%z\1-\31"\\\127]') then text = text:gsub('[%z\1-\31"\\\127]', escape) end
+  return '"' .. text .. '"'
 end
 
 
-local encode
+--- An encoder: puts pieces of JSON into out; orders holds the keys of tables of one shape, sorted, by how they came.
+local Encoder = {}
+Encoder.__index = Encoder
 
 
-local function encode_list(value)
-  local parts = {}
-  for i, item in ipairs(value) do parts[i] = encode(item) end
-  return "[" .. table.concat(parts, ",") .. "]"
+local function encoder()
+  return setmetatable({ out = {}, count = 0, orders = {} }, Encoder)
 end
 
 
-local function encode_table(value)
-  local keys, parts = {}, {}
-  for key in pairs(value) do
-    if type(key) == "string" then keys[#keys + 1] = key end
+function Encoder:put(text)
+  self.count = self.count + 1
+  self.out[self.count] = text
+end
+
+
+function Encoder:list(value)
+  self:put("[")
+  for i, item in ipairs(value) do
+    if i > 1 then self:put(",") end
+    self:value(item)
   end
-  if #keys == 0 and #value > 0 then return encode_list(value) end
-  if #value > 0 then parts[1] = quote(LIST) .. ":" .. encode_list(value) end
-  table.sort(keys)
-  for _, key in ipairs(keys) do parts[#parts + 1] = quote(key) .. ":" .. encode(value[key]) end
-  return "{" .. table.concat(parts, ",") .. "}"
+  self:put("]")
 end
 
 
-function encode(value)
+--- The string keys of a table, sorted. A configuration has thousands of tables of a few shapes.
+function Encoder:keys(value)
+  local keys, count = {}, 0
+  for key in pairs(value) do
+    if type(key) == "string" then
+      count = count + 1
+      keys[count] = key
+    end
+  end
+  local shape = table.concat(keys, "\0")
+  local order = self.orders[shape]
+  if not order then
+    table.sort(keys)
+    order = { names = keys }
+    for i, key in ipairs(keys) do order[i] = quote(key) .. ":" end
+    self.orders[shape] = order
+  end
+  return order
+end
+
+
+function Encoder:table(value)
+  local order = self:keys(value)
+  if #order == 0 and #value > 0 then return self:list(value) end
+  self:put("{")
+  if #value > 0 then
+    self:put(quote(LIST) .. ":")
+    self:list(value)
+    if #order > 0 then self:put(",") end
+  end
+  for i = 1, #order do
+    if i > 1 then self:put(",") end
+    self:put(order[i])
+    self:value(value[order.names[i]])
+  end
+  self:put("}")
+end
+
+
+function Encoder:value(value)
   local kind = type(value)
-  if kind == "string" then return quote(value) end
-  if kind == "number" then return ("%.17g"):format(value) end
-  if kind == "boolean" then return tostring(value) end
-  if kind ~= "table" then error(("a %s has no place in a configuration"):format(kind)) end
-  return encode_table(value)
+  if kind == "table" then return self:table(value) end
+  if kind == "string" then
+    self:put(quote(value))
+  elseif kind == "number" then
+    self:put(("%.17g"):format(value))
+  elseif kind == "boolean" then
+    self:put(tostring(value))
+  else
+    error(("a %s has no place in a configuration"):format(kind))
+  end
 end
 
 
@@ -73,7 +124,9 @@ end
 
 --- The canonical configuration as JSON; decode_config is its only reader.
 function bundle.encode_config(config)
-  return encode(config)
+  local json = encoder()
+  json:value(config)
+  return table.concat(json.out)
 end
 
 
@@ -140,8 +193,8 @@ end
 
 --- Puts a bundle together.
 -- @param parts.settings flat settings; parts.states what filters share (guards.lua);
---   parts.config canonical configuration; parts.digest 64 hexadecimal digits of the
---   route table; parts.sources path → bytes of every Lua file that was read; parts.schema_of see overview.describe
+--   parts.config canonical configuration, parts.json the same as JSON if that is there already; parts.digest 64
+--   hexadecimal digits of the route table; parts.sources path → bytes of every Lua file that was read; parts.schema_of see overview.describe
 function bundle.emit(parts)
   local out = {
     MAGIC,
@@ -152,7 +205,7 @@ function bundle.emit(parts)
     section("health", health_lines(parts.config)),
     section("overview", bundle.encode_config(overview.describe(parts.config, parts.schema_of))),
     section("digest", parts.digest),
-    section("config", bundle.encode_config(parts.config)),
+    section("config", parts.json or bundle.encode_config(parts.config)),
   }
   local paths = {}
   for path in pairs(parts.sources) do paths[#paths + 1] = path end

@@ -128,10 +128,12 @@ end
 --- Compiles the routes and runs init, on what the workers will get: the configuration after its way through JSON.
 local function compile(config, loader)
   progress("init of the filters")
-  local travelled = bundle.decode_config(bundle.encode_config(config))
+  local json = bundle.encode_config(config)
+  local travelled = bundle.decode_config(json)
   local ok, result, why = pcall(function() return require("moongate.compile").build(travelled, loader) end)
   if not ok then return nil, tostring(result) end
   if not result then return nil, tostring(why) end
+  result.json = json
   return result
 end
 
@@ -208,7 +210,7 @@ function check.load(routes, server)
   local warnings = server_lines
   for _, line in ipairs(loaded.warnings) do warnings[#warnings + 1] = line end
   return {
-    config = loaded.config, settings = settings, sources = sources, digest = compiled.digest,
+    config = loaded.config, json = compiled.json, settings = settings, sources = sources, digest = compiled.digest,
     states = compiled.states, warnings = warnings, loader = loaded.loader,
     schema_of = function(filter)
       local module = loaded.loader:module(filter)

@@ -87,7 +87,7 @@ local function read_yaml(path, options, found)
     found:add(fault.line and fault, "", fault.message)
     return nil
   end
-  tree.interpolate(node, options.getenv, found)
+  if text:find("${", 1, true) then tree.interpolate(node, options.getenv, found) end
   return node
 end
 
