@@ -61,12 +61,25 @@ function files.fresh(path)
 end
 
 
+--- Writes what waits, if it has become much. @param before function called first, or nil; true, or nil and why
+local function push_much(self, path, before)
+  if C.mg_out_size(self.buf) < WAITING_BYTES then return true end
+  if before then
+    local done, why = before()
+    if not done then return nil, why end
+  end
+  local code = C.mg_out_file_push(self.file)
+  if code ~= 0 then return sentence("write", path, code) end
+  return true
+end
+
+
 --- The buffer to append an exchange to; first what waits is written, if it has become much.
-function Stream:ready()
-  local code = 0
-  if C.mg_out_size(self.buf) >= WAITING_BYTES then code = C.mg_out_file_push(self.file) end
+-- @param before called before that: what is written may name what must be there by then; nil: nothing is
+function Stream:ready(before)
+  local done, why = push_much(self, self.path, before)
   self.mark = C.mg_out_size(self.buf)
-  if code ~= 0 then return sentence("write", self.path, code) end
+  if not done then return nil, why end
   return self.buf
 end
 
@@ -220,22 +233,21 @@ end
 
 
 --- Rolls when that is due, and writes what waits when it is much.
-local function make_ready(self)
+local function make_ready(self, before)
   if self.file and is_due(self) then
-    local done, why = seal(self)
+    local done, why = true, nil
+    if before then done, why = before() end
+    if done then done, why = seal(self) end
     if not done then return nil, why end
   end
   if not self.file then return begin(self) end
-  local code = 0
-  if C.mg_out_size(self.buf) >= WAITING_BYTES then code = C.mg_out_file_push(self.file) end
-  if code ~= 0 then return sentence("write", self.path .. ".open", code) end
-  return true
+  return push_much(self, self.path .. ".open", before)
 end
 
 
---- The buffer to append an exchange to: of a new file when the old one is full or old.
-function Rolling:ready()
-  local done, why = make_ready(self)
+--- The buffer to append an exchange to: of a new file when the old one is full or old. before: as of a stream's.
+function Rolling:ready(before)
+  local done, why = make_ready(self, before)
   if self.buf then self.mark = C.mg_out_size(self.buf) end
   if not done then return nil, why end
   return self.buf

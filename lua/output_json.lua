@@ -241,7 +241,7 @@ end
 
 
 function json.write(state, exchange)
-  local buf, why = state.out:ready()
+  local buf, why = state.out:ready(exchange.settle)
   if not buf then return nil, why end
   json.line(buf, exchange, state.bodies)
   return true

@@ -172,6 +172,7 @@ function view.new(pointer)
   return setmetatable({
     raw = raw,
     archive = false, -- where an archiving output has put it: { file, offset, length }
+    settle = false, -- to be called before lines that name an archive are written, where there is one
     request = leg(C.MG_OUT_CLIENT_REQUEST),
     upstream_request = leg(C.MG_OUT_UPSTREAM_REQUEST),
     upstream_response = leg(C.MG_OUT_UPSTREAM_RESPONSE),

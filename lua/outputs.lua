@@ -153,9 +153,12 @@ end
 
 --- The functions that core/output.c calls, over a list of opened outputs and the exchange they all read.
 local function set_of(list, exchange)
-  local count, failed = #list, false
+  local count = #list
   local set = { want_bodies = false }
   for _, one in ipairs(list) do set.want_bodies = set.want_bodies or one.bodies end
+  if count > 1 and list[1].module.archives then
+    function exchange.settle() return ask(list[1], "flush", false) end
+  end
 
   function set.write()
     exchange.archive = false
@@ -171,19 +174,20 @@ local function set_of(list, exchange)
     return true
   end
 
-  --- Each is asked, whatever the others say; what is told is the first that failed.
+  --- Asks each; what is told is the first that failed. Those behind an archive that failed are not asked: they may
+  -- name what is not there.
   local function each(what, argument)
     local all, first = true, nil
     for i = 1, count do
       local done, why = ask(list[i], what, argument)
       if not done then all, first = false, first or why end
+      if not done and list[i].module.archives then break end
     end
-    failed = not all
     return all, first
   end
 
   function set.flush(durable) return each("flush", durable) end
-  function set.close() return each("close", failed) end
+  function set.close() return each("close") end
   return set
 end
 
