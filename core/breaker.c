@@ -79,6 +79,12 @@ void mg_breaker_leave(struct mg_breaker_cell *cell, const struct mg_breaker_rule
   } while (!atomic_compare_exchange_weak(&cell->word, &word, next));
 }
 
+uint64_t mg_breaker_until(const struct mg_breaker_cell *cell)
+{
+  uint64_t word = atomic_load_explicit(&cell->word, memory_order_relaxed);
+  return state_of(word) == MG_BREAKER_OPEN ? word & value_mask : 0;
+}
+
 enum mg_breaker_state mg_breaker_state(const struct mg_breaker_cell *cell, uint32_t *failures)
 {
   uint64_t word = atomic_load_explicit(&cell->word, memory_order_relaxed);

@@ -40,5 +40,7 @@ bool mg_breaker_enter(struct mg_breaker_cell *cell, const struct mg_breaker_rule
 void mg_breaker_leave(struct mg_breaker_cell *cell, const struct mg_breaker_rules *rules, uint64_t now_ms,
                       struct mg_breaker_pass pass, enum mg_breaker_outcome outcome);
 
+/** Until when it is OPEN, on the clock of its callers; 0 when it is not. */
+uint64_t mg_breaker_until(const struct mg_breaker_cell *cell);
 /** The state, and the failures in a row while it is CLOSED. */
 enum mg_breaker_state mg_breaker_state(const struct mg_breaker_cell *cell, uint32_t *failures);

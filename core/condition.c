@@ -1,6 +1,6 @@
 /* condition.c - from facts to problems.
- * Owns: nothing.   May call: mem, json, shm, space, health, workers, reload (their facts).   Never: change anything.
- * Thread: the loop thread. */
+ * Owns: nothing.   May call: mem, json, shm, space, health, components, workers, reload (their facts).
+ * Never: change anything.   Thread: the loop thread. */
 #include "condition.h"
 
 #include <stdarg.h>
@@ -88,6 +88,19 @@ static void judge_upstreams(struct mg_condition *condition, const struct mg_stat
   }
 }
 
+static void judge_components(struct mg_condition *condition, const struct mg_status *status)
+{
+  struct mg_component_view view;
+  for (unsigned i = 0; i < status->inventory->components.count; i++) {
+    const struct mg_component *component = &status->inventory->components.list[i];
+    mg_component_look(component, &view);
+    if (!view.level) continue;
+    add(condition, (enum mg_level)view.level, component->filter, component->route, "%s", view.detail);
+    if (condition->count && !condition->left_out)
+      condition->problems[condition->count - 1].position = component->position;
+  }
+}
+
 /* Every worker writes one segment and makes room for the next before it is needed. */
 static void judge_journal(struct mg_condition *condition, const struct mg_status *status)
 {
@@ -123,6 +136,7 @@ void mg_condition_find(struct mg_condition *condition, const struct mg_status *s
   judge_configuration(condition, status);
   if (status->state == MG_STATE_SERVING) judge_workers(condition, status);
   judge_upstreams(condition, status);
+  judge_components(condition, status);
   judge_journal(condition, status);
 }
 
@@ -138,6 +152,7 @@ void mg_condition_json(const struct mg_condition *condition, struct mg_buf *out)
       mg_buf_append(out, ",", 1);
     }
     mg_json_field(out, "component", problem->component);
+    if (problem->position) mg_json_number(out, "position", problem->position);
     mg_json_field(out, "health", mg_level_text(problem->level));
     mg_json_field(out, "detail", problem->detail);
     mg_json_close(out, "},");

@@ -37,7 +37,7 @@ static struct mg_str *split(struct mg_str lines, unsigned *count)
   return list;
 }
 
-void mg_inventory_read(struct mg_inventory *inventory, struct mg_str bundle)
+void mg_inventory_read(struct mg_inventory *inventory, const struct mg_shm *shm, struct mg_str bundle)
 {
   struct mg_str routes = mg_bundle_section(bundle, MG_STR("routes"));
   struct mg_str targets = mg_bundle_section(bundle, MG_STR("targets"));
@@ -50,6 +50,7 @@ void mg_inventory_read(struct mg_inventory *inventory, struct mg_str bundle)
   inventory->routes = split(mg_str(at, routes.len), &inventory->route_count);
   inventory->targets = split(mg_str(at + routes.len, targets.len), &inventory->target_count);
   inventory->overview = mg_str(at + routes.len + targets.len, overview.len);
+  mg_components_read(&inventory->components, shm, mg_bundle_section(bundle, MG_STR("guards")));
 }
 
 void mg_inventory_free(struct mg_inventory *inventory)
@@ -57,6 +58,7 @@ void mg_inventory_free(struct mg_inventory *inventory)
   free(inventory->routes);
   free(inventory->targets);
   mg_buf_free(&inventory->text);
+  mg_components_free(&inventory->components);
   *inventory = (struct mg_inventory){0};
 }
 

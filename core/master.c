@@ -330,7 +330,7 @@ static void on_candidate(void *context, struct mg_str bundle)
 static void on_in_force(void *context, struct mg_str bundle)
 {
   struct master *master = context;
-  mg_inventory_read(&master->inventory, bundle);
+  mg_inventory_read(&master->inventory, &master->shm, bundle);
   mg_health_follow(master->health, mg_bundle_section(bundle, MG_STR("health")));
 }
 

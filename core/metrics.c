@@ -211,5 +211,6 @@ void mg_metrics_write(const struct mg_status *status, enum mg_metrics_format for
   write_processes(&writer);
   mg_metrics_filters(status, format, out);
   mg_metrics_routes(status, format, out);
+  mg_metrics_components(status, format, out);
   if (format == MG_METRICS_OPEN) mg_buf_append(out, "# EOF\n", 6);
 }

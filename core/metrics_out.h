@@ -25,6 +25,8 @@ void mg_sample_real(struct mg_buf *out, const struct mg_family *family, struct m
 /** Appends `name="value"` with value escaped. */
 void mg_label(struct mg_buf *labels, const char *name, struct mg_str value);
 
+/** metrics_components.c: appends the families that are about limiters, breakers and the health of upstreams. */
+void mg_metrics_components(const struct mg_status *status, enum mg_metrics_format format, struct mg_buf *out);
 /** metrics_filters.c: appends the families that are about filters. */
 void mg_metrics_filters(const struct mg_status *status, enum mg_metrics_format format, struct mg_buf *out);
 /** metrics_routes.c: appends the families that are about routes and upstreams. */

@@ -1,9 +1,8 @@
 /* metrics_routes.c - the metrics of routes and of upstream targets.
- * Owns: nothing.   May call: mem, shm, inventory, health, condition, metrics_out.   Never: change anything.
+ * Owns: nothing.   May call: mem, shm, inventory, metrics_out.   Never: change anything.
  * Thread: the loop thread. */
 #include <stdio.h>
 
-#include "condition.h"
 #include "metrics_out.h"
 
 enum { LE_FIRST_BITS = 8, LE_COUNT = MG_TALLY_LAST_BITS - LE_FIRST_BITS + 1, LE_SIZE = 24 };
@@ -95,23 +94,6 @@ static void write_routes(const struct mg_status *status, enum mg_metrics_format 
   mg_buf_free(&scratch);
 }
 
-static void write_components(const struct mg_status *status, enum mg_metrics_format format, struct mg_buf *out)
-{
-  static const struct mg_family component = {"moongate_component_health", MG_GAUGE,
-                                             "0 well, 1 warning, 2 error; position 0 is the upstream."};
-  struct mg_upstream_run run;
-  struct mg_buf labels = {0};
-  mg_family_begin(out, format, &component);
-  for (unsigned at = 0; mg_condition_next_upstream(status, &at, &run);) {
-    labels.len = 0;
-    mg_label(&labels, "route", status->inventory->routes[run.route]);
-    mg_label(&labels, "component", MG_STR("upstream"));
-    mg_label(&labels, "position", MG_STR("0"));
-    mg_sample(out, &component, "", text_of(&labels), run.level);
-  }
-  mg_buf_free(&labels);
-}
-
 static void write_targets(const struct mg_status *status, enum mg_metrics_format format, struct mg_buf *out)
 {
   static const struct mg_family up = {"moongate_target_up", MG_GAUGE,
@@ -131,6 +113,5 @@ static void write_targets(const struct mg_status *status, enum mg_metrics_format
 void mg_metrics_routes(const struct mg_status *status, enum mg_metrics_format format, struct mg_buf *out)
 {
   write_routes(status, format, out);
-  write_components(status, format, out);
   write_targets(status, format, out);
 }

@@ -69,6 +69,23 @@ static void check(const struct mg_health_view *view, struct mg_buf *out)
   mg_json_close(out, "},");
 }
 
+static void component(const struct mg_component *component, struct mg_buf *out)
+{
+  struct mg_component_view view;
+  const char *const *names = mg_component_value_names(component->kind);
+  mg_component_look(component, &view);
+  mg_buf_printf(out, "{\"route\":");
+  mg_json_string(out, component->route);
+  mg_buf_append(out, ",", 1);
+  mg_json_field(out, "component", component->filter);
+  mg_json_number(out, "position", component->position);
+  mg_json_field(out, "health", mg_level_text((enum mg_level)view.level));
+  if (view.level) mg_json_field(out, "detail", view.detail);
+  mg_buf_printf(out, "\"values\":{");
+  for (unsigned i = 0; i < MG_COMPONENT_VALUES; i++) mg_json_number(out, names[i], view.values[i]);
+  mg_json_close(out, "}},");
+}
+
 static void journal(const struct mg_status *status, struct mg_buf *out)
 {
   uint64_t left;
@@ -91,6 +108,9 @@ void mg_status_routes_json(const struct mg_status *status, struct mg_buf *out)
     struct mg_health_view view = mg_health_view(status->health, i);
     check(&view, out);
   }
+  mg_json_close(out, "],\"components\":[");
+  for (unsigned i = 0; i < status->inventory->components.count; i++)
+    component(&status->inventory->components.list[i], out);
   mg_json_close(out, "],\"configuration\":");
   if (inventory->overview.len)
     mg_buf_append(out, inventory->overview.ptr, inventory->overview.len);

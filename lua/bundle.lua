@@ -192,7 +192,7 @@ end
 
 
 --- Puts a bundle together.
--- @param parts.settings flat settings; parts.states what filters share (guards.lua);
+-- @param parts.settings flat settings; parts.states what filters share and parts.guards where (guards.lua);
 --   parts.config canonical configuration, parts.json the same as JSON if that is there already; parts.digest 64
 --   hexadecimal digits of the route table; parts.sources path → bytes of every Lua file that was read; parts.schema_of see overview.describe
 function bundle.emit(parts)
@@ -201,6 +201,7 @@ function bundle.emit(parts)
     section("settings", setting_lines(parts.settings)),
     section("targets", target_lines(parts.config)),
     section("states", parts.states),
+    section("guards", parts.guards),
     section("routes", route_lines(parts.config)),
     section("health", health_lines(parts.config)),
     section("overview", bundle.encode_config(overview.describe(parts.config, parts.schema_of))),

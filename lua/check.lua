@@ -211,7 +211,7 @@ function check.load(routes, server)
   for _, line in ipairs(loaded.warnings) do warnings[#warnings + 1] = line end
   return {
     config = loaded.config, json = compiled.json, settings = settings, sources = sources, digest = compiled.digest,
-    states = compiled.states, warnings = warnings, loader = loaded.loader,
+    states = compiled.states, guards = compiled.guards, warnings = warnings, loader = loaded.loader,
     schema_of = function(filter)
       local module = loaded.loader:module(filter)
       return module and module.schema or {}

@@ -114,7 +114,7 @@ end
 
 --- Runs a filter's init. @param scope the id of its route, or "<global>"; @param position in the chain, from 1
 -- @return the entry { module, conf, state, on_error, place }
-local function start_filter(filter, loader, scope)
+local function start_filter(filter, loader, scope, position)
   local module, why = loader:module(filter)
   local place = filter.path or filter.name
   if not module then error(("%s: %s"):format(place, why), 0) end
@@ -122,7 +122,7 @@ local function start_filter(filter, loader, scope)
     name = filter.name }
   if module.init then
     if moongate_progress then moongate_progress(("init of filter %s (%s)"):format(filter.name, place)) end
-    loader.host.guards:enter(scope, filter.name)
+    loader.host.guards:enter(scope, filter.name, position)
     local ok, state = pcall(module.init, entry.conf)
     loader.host.guards:leave()
     if not ok then error(("%s: init of filter %s failed: %s"):format(place, filter.name, tostring(state)), 0) end
@@ -132,9 +132,9 @@ local function start_filter(filter, loader, scope)
 end
 
 
-local function start_filters(list, loader, scope)
+local function start_filters(list, loader, scope, before)
   local entries = {}
-  for i, filter in ipairs(list or {}) do entries[i] = start_filter(filter, loader, scope) end
+  for i, filter in ipairs(list or {}) do entries[i] = start_filter(filter, loader, scope, before + i) end
   return entries
 end
 
@@ -294,7 +294,7 @@ end
 
 --- One table of phase functions for each route, and the entries of all filters.
 local function build_chains(config, loader, generation)
-  local global = start_filters(config.global_filters, loader, "<global>")
+  local global = start_filters(config.global_filters, loader, "<global>", 0)
   for _, entry in ipairs(global) do entry.global = true end -- their edits outlive a fallback
   local chains, started = { matches = {} }, concatenated(global, {})
   local stands_in = {} -- routes that are a fallback: without the global filters, which have run for the first route
@@ -302,7 +302,7 @@ local function build_chains(config, loader, generation)
     if route.upstream and route.upstream.fallback then stands_in[route.upstream.fallback] = true end
   end
   for i, route in ipairs(config.routes) do
-    local own = start_filters(route.filters, loader, route.id)
+    local own = start_filters(route.filters, loader, route.id, #global)
     local entries = concatenated(global, own)
     chains[i] = {}
     local meters = metering(generation, i - 1, entries)
@@ -408,7 +408,7 @@ function compile.build(config, loader)
     local chains, started = build_chains(config, loader)
     opaque_function(config, functions, chains.matches)
     stop_function(started)()
-    return { digest = digest, states = loader.host.guards:text() }
+    return { digest = digest, states = loader.host.guards:text(), guards = loader.host.guards:list() }
   end)
   if not ok then return nil, tostring(result) end
   return result

@@ -16,6 +16,12 @@ local SOURCES = {
   attribute = C.MG_KEY_ATTRIBUTE,
 }
 
+--- What each kind is made with, in the order in which the bundle has it.
+local OPTIONS = {
+  limiter = { "capacity", "refill_tokens", "period", "ttl", "buckets", "ipv6_prefix" },
+  breaker = { "failures", "cooldown" },
+}
+
 local limiter = {}
 local breaker = {}
 
@@ -87,16 +93,17 @@ Guards.__index = Guards
 --- @param generation the struct mg_generation that a worker builds; nil in the builder, where filters get nil and only
 -- the list of what they want is kept
 function guards.new(generation)
-  return setmetatable({ generation = generation, counts = {}, lines = {} }, Guards)
+  return setmetatable({ generation = generation, counts = {}, lines = {}, places = {} }, Guards)
 end
 
 
---- The calls of one filter's init follow. @param scope the route's id, or "<global>"
-function Guards:enter(scope, filter_name)
+--- The calls of one filter's init follow. @param scope the route's id, or "<global>"; @param position in the chain
+function Guards:enter(scope, filter_name, position)
   local place = scope .. "\0" .. filter_name
   self.counts[place] = (self.counts[place] or 0) + 1
   self.place = ("%s\0%d"):format(place, self.counts[place])
   self.calls = 0
+  self.where = { scope = scope, filter = filter_name, position = position }
 end
 
 
@@ -117,6 +124,10 @@ function Guards:want(kind, options, size, make)
   self.calls = self.calls + 1
   local name = digest(table.concat({ kind, self.place, self.calls, spelled(options) }, "\0"))
   self.lines[#self.lines + 1] = ("%s %.0f\n"):format(name, size)
+  local values = {}
+  for i, key in ipairs(OPTIONS[kind]) do values[i] = ("%.17g"):format(options[key]) end
+  self.places[#self.places + 1] = ("%s %s %d %s %s\t%s\n"):format(kind, name, self.where.position, self.where.filter,
+    table.concat(values, " "), self.where.scope)
   if not self.generation then return nil end
   local guard = make(self.generation, name)
   if guard == nil then error(("moongate.%s: no shared memory was made for it"):format(kind), 4) end
@@ -143,8 +154,7 @@ local KINDS = {}
 --- A set of token buckets that all workers share: { capacity, refill_tokens, period (ms), ttl (ms), buckets,
 -- ipv6_prefix }.
 function KINDS.limiter(self, options)
-  local given = numbers(options, "moongate.limiter",
-    { "capacity", "refill_tokens", "period", "ttl", "buckets", "ipv6_prefix" })
+  local given = numbers(options, "moongate.limiter", OPTIONS.limiter)
   local in_c = ffi.new("struct mg_limiter_options", {
     capacity = given.capacity, refill_tokens = given.refill_tokens, period_ms = given.period, ttl_ms = given.ttl,
     buckets = given.buckets, ipv6_prefix = given.ipv6_prefix,
@@ -161,7 +171,7 @@ end
 
 --- A circuit breaker that all workers share: { failures (in a row), cooldown (ms) }.
 function KINDS.breaker(self, options)
-  local given = numbers(options, "moongate.breaker", { "failures", "cooldown" })
+  local given = numbers(options, "moongate.breaker", OPTIONS.breaker)
   local in_c = ffi.new("struct mg_breaker_options", { cooldown_ms = given.cooldown, failures = given.failures })
   return self:want("breaker", given, C.mg_breaker_size(), function(generation, name)
     return C.mg_generation_breaker(generation, name, in_c)
@@ -178,6 +188,12 @@ end
 --- The bundle's section `states`.
 function Guards:text()
   return table.concat(self.lines)
+end
+
+
+--- The bundle's section `guards`: for each what it is, where it stands and what it was made with (core/components.h).
+function Guards:list()
+  return table.concat(self.places)
 end
 
 

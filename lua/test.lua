@@ -180,6 +180,7 @@ local function bundle_of(text, modules, folder)
   if not compiled then error(why, 0) end
   return bundle.emit {
     settings = settings, config = loaded.config, digest = compiled.digest, states = compiled.states,
+    guards = compiled.guards,
     sources = sources, schema_of = function(filter)
       local module = loaded.loader:module(filter)
       return module and module.schema or {}

@@ -26,7 +26,9 @@ local function load_all(routes)
   options.read = read
   local settings = assert(conf.load_server("conf/server.yaml", options))
   local loaded = assert(conf.load_routes(routes or "conf/routes.yaml", options))
-  return { settings = settings, config = loaded.config, sources = sources, digest = ("0"):rep(64), states = "" }
+  return {
+    settings = settings, config = loaded.config, sources = sources, digest = ("0"):rep(64), states = "", guards = "",
+  }
 end
 
 
@@ -41,7 +43,7 @@ describe("a bundle", function()
       assert.equal("\n", text:sub(at, at))
       at = at + 1
     end
-    assert.same({ "settings", "targets", "states", "routes", "health", "overview", "digest", "config",
+    assert.same({ "settings", "targets", "states", "guards", "routes", "health", "overview", "digest", "config",
       "source conf/filters/tenant.lua", "source conf/filters/words.lua", "end" }, names)
   end)
 
