@@ -6,6 +6,7 @@
 
 #include "access_log.h"
 #include "exchange.h"
+#include "exchange_trace.h"
 #include "json.h"
 
 static struct mg_str header_of(const struct mg_exchange *ex, struct mg_str name)
@@ -45,7 +46,15 @@ static void escaped(struct mg_buf *out, struct mg_str text)
   }
 }
 
-static void combined(struct mg_buf *out, const struct mg_exchange *ex)
+/* Behind what every tool knows of a line: ` id=ID trace=ID`. */
+static void ids(struct mg_buf *out, struct mg_exchange *ex)
+{
+  struct mg_trace trace;
+  if (!mg_exchange_trace(ex, &trace)) trace.id = MG_STR("-");
+  mg_buf_printf(out, " id=%.26s trace=%.*s", mg_exchange_id_text(ex).ptr, (int)trace.id.len, trace.id.ptr);
+}
+
+static void combined(struct mg_buf *out, struct mg_exchange *ex)
 {
   char when[40];
   unsigned ms;
@@ -66,7 +75,9 @@ static void combined(struct mg_buf *out, const struct mg_exchange *ex)
   escaped(out, header_of(ex, MG_STR("referer")));
   mg_buf_append(out, "\" \"", 3);
   escaped(out, header_of(ex, MG_STR("user-agent")));
-  mg_buf_append(out, "\"\n", 2);
+  mg_buf_append(out, "\"", 1);
+  if (ex->gateway->settings->access_log_ids) ids(out, ex);
+  mg_buf_append(out, "\n", 1);
 }
 
 /* Bytes that are not ASCII are read as ISO-8859-1: whatever a client sends, the line is valid. */
@@ -94,6 +105,11 @@ static void json(struct mg_buf *out, struct mg_exchange *ex)
   strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &utc);
   mg_buf_printf(out, "{\"time\":\"%s.%03uZ\",", when, ms);
   member(out, "id", mg_exchange_id_text(ex));
+  struct mg_trace trace;
+  if (mg_exchange_trace(ex, &trace)) {
+    member(out, "trace_id", trace.id);
+    member(out, "parent_id", trace.parent);
+  }
   member(out, "client", client_of(ex));
   if (ex->raw_target.len) {
     member(out, "method", ex->request.method);

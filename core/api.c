@@ -3,6 +3,7 @@
  * loop's. */
 #include "api_private.h"
 
+#include "exchange_trace.h"
 #include "log.h"
 
 _Static_assert((int)MG_SOURCE_UPSTREAM == (int)MG_FROM_UPSTREAM && (int)MG_SOURCE_GATEWAY == (int)MG_FROM_GATEWAY,
@@ -188,21 +189,24 @@ const char *mg_exchange_attribute(struct mg_exchange *handle, const char *name, 
 
 void mg_script_log(int level, const char *text, size_t len)
 {
-  mg_log(level <= 0   ? MG_LOG_DEBUG
-         : level == 1 ? MG_LOG_INFO
-         : level == 2 ? MG_LOG_WARN
-                      : MG_LOG_ERROR,
-         "%.*s", (int)len, text);
+  struct mg_log_about about = {0};
+  if (bound && bound->running) about = mg_exchange_about(bound->running);
+  mg_log_about(level <= 0   ? MG_LOG_DEBUG
+               : level == 1 ? MG_LOG_INFO
+               : level == 2 ? MG_LOG_WARN
+                            : MG_LOG_ERROR,
+               &about, "%.*s", (int)len, text);
 }
 
 void mg_script_filter_failed(struct mg_exchange *handle, const char *message, size_t len)
 {
   struct mg_exchange *ex = find(handle);
   if (!ex) return;
-  struct mg_str id = mg_exchange_id_text(ex), route = mg_routes_id(ex->generation->routes, (unsigned)ex->route);
+  struct mg_str route = mg_routes_id(ex->generation->routes, (unsigned)ex->route);
+  struct mg_log_about about = mg_exchange_about(ex);
   const struct mg_metered *metered = mg_exchange_filter(ex);
-  mg_log(MG_LOG_WARN, "filter %u (%s) of route %.*s failed in exchange %.*s and is passed over: %.*s",
-         metered ? metered->position : 0, metered ? metered->name : "-", (int)route.len, route.ptr, (int)id.len, id.ptr,
-         (int)len, message);
+  mg_log_about(MG_LOG_WARN, &about, "filter %u (%s) of route %.*s failed and is passed over: %.*s",
+               metered ? metered->position : 0, metered ? metered->name : "-", (int)route.len, route.ptr, (int)len,
+               message);
   mg_exchange_meter_failure(ex);
 }

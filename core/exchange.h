@@ -123,6 +123,7 @@ struct mg_exchange {
   struct mg_edit *first_edit, **last_edit;
   struct mg_str new_path, new_query, new_host; /* set by filters; ptr NULL: unchanged */
   struct mg_edit_mark mark;
+  struct mg_str traceparent; /* as upstreams get it; ptr NULL: as the client sent it, empty: not at all */
   struct mg_attribute *attributes;
   struct mg_note *notes;
   uint64_t body_bytes_max; /* of the request, set by a filter; 0: none */
@@ -262,9 +263,9 @@ int mg_exchange_ask(struct mg_exchange *ex, unsigned index);
 int mg_exchange_call(struct mg_exchange *ex, const struct mg_chain *chain, enum mg_phase phase);
 /** exchange_script.c: the time of one filter's call ends here, that of another (or NULL) begins. */
 void mg_exchange_meter(struct mg_exchange *ex, const struct mg_metered *next);
-/** exchange_script.c: counts an error, and a kill if it was one, of the filter that runs. */
 /** exchange_script.c: the filter that runs, or NULL. */
 const struct mg_metered *mg_exchange_filter(const struct mg_exchange *ex);
+/** exchange_script.c: counts an error, and a kill if it was one, of the filter that runs. */
 void mg_exchange_meter_failure(struct mg_exchange *ex);
 /** exchange_script.c: lets go of what filters keep of this exchange in Lua. */
 void mg_exchange_drop_locals(struct mg_exchange *ex);

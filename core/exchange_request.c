@@ -2,6 +2,7 @@
  * Owns: nothing of its own.   May call: http1, target, forward, routes, exchange_script.   Never: touch a socket.
  * Thread: the loop's. */
 #include "exchange.h"
+#include "exchange_trace.h"
 
 #include "log.h"
 
@@ -78,6 +79,7 @@ enum mg_next mg_step_open(struct mg_exchange *ex)
   ex->generation->exchanges++;
   uint64_t time_max = ex->gateway->settings->exchange_time_max_ms;
   if (time_max) mg_timer_set(&ex->gateway->net.wheel, &ex->limit, time_max);
+  if (ex->gateway->tracing && mg_exchange_start_trace(ex) != 0) return mg_exchange_fail(ex, MG_ENOMEM);
   ex->step = MG_STEP_ROUTE;
   return MG_NEXT;
 }

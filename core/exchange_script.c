@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "exchange_trace.h"
 #include "log.h"
 
 enum {
@@ -96,9 +97,9 @@ static int report_failure(struct mg_exchange *ex)
   struct mg_buf *error = &ex->gateway->script_error;
   struct mg_str route = ex->route < 0 ? MG_STR("-") : mg_routes_id(ex->generation->routes, (unsigned)ex->route);
   const struct mg_metered *metered = mg_exchange_filter(ex);
-  struct mg_str id = mg_exchange_id_text(ex);
-  mg_log(MG_LOG_ERROR, "filter %u (%s) of route %.*s failed in exchange %.*s: %.*s", metered ? metered->position : 0,
-         metered ? metered->name : "-", (int)route.len, route.ptr, (int)id.len, id.ptr, (int)error->len, error->ptr);
+  struct mg_log_about about = mg_exchange_about(ex);
+  mg_log_about(MG_LOG_ERROR, &about, "filter %u (%s) of route %.*s failed: %.*s", metered ? metered->position : 0,
+               metered ? metered->name : "-", (int)route.len, route.ptr, (int)error->len, error->ptr);
   error->len = 0;
   mg_exchange_meter_failure(ex);
   return ex->gateway->over_budget && ex->phase != MG_PHASE_RESPONSE ? MG_EREGEX : MG_ESCRIPT;

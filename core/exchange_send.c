@@ -3,6 +3,7 @@
 #include "exchange.h"
 
 #include "cookie.h"
+#include "exchange_trace.h"
 
 enum { RATE_GRACE_MS = 5000 };
 
@@ -12,13 +13,14 @@ int mg_exchange_edited_headers(struct mg_exchange *ex, struct mg_headers *out)
 {
   *out = ex->request.headers;
   bool plain = ex->plan && ex->plan->reads_answer; /* filters read the answer's body: not a compressed one */
-  if (!ex->first_edit && !plain) return 0;
+  if (!ex->first_edit && !plain && !ex->traceparent.ptr) return 0;
   struct mg_header *items = mg_arena_alloc(&ex->arena, (out->count + 8u) * sizeof *items);
   if (!items) return MG_ENOMEM;
   memcpy(items, out->items, out->count * sizeof *items);
   out->items = items;
   out->capacity = (uint16_t)(out->count + 8);
   if (plain && mg_headers_set(out, MG_STR("accept-encoding"), MG_STR("identity"))) return MG_ENOMEM;
+  if (ex->traceparent.ptr && mg_exchange_put_trace(ex, out)) return MG_ENOMEM;
   for (const struct mg_edit *edit = ex->first_edit; edit; edit = edit->next) {
     const struct mg_header *line = &edit->line;
     struct mg_str name = mg_str(line->name, line->name_len), value = mg_str(line->value, line->value_len);

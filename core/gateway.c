@@ -202,6 +202,7 @@ int mg_gateway_open(struct mg_gateway **out, uv_loop_t *loop, const struct mg_se
   gateway->slot = (uint16_t)(slot + mg_shm_first_slot(shm));
   gateway->id_count = gateway->id_base = random_start();
   gateway->clients_max = descriptor_share((unsigned)share(settings->connections_max, settings->workers));
+  mg_gateway_open_tracing(gateway);
   mg_net_open(&gateway->net, loop);
   gateway->access_log = mg_access_log_open(loop, settings, standard_out);
   mg_upstreams_open(&gateway->upstreams, &gateway->net, shm, gateway->cell);

@@ -5,6 +5,7 @@
 #include "gateway.h"
 #include "generation.h"
 #include "inflow.h"
+#include "trace.h"
 #include "moongate_ffi.h"
 #include "upstream.h"
 
@@ -41,6 +42,9 @@ struct mg_name_memo {
 };
 
 enum { MG_NAME_MEMOS = 64 };
+
+/* What becomes of traceparent. */
+enum mg_tracing { MG_TRACING_PASS, MG_TRACING_CREATE, MG_TRACING_RESTART, MG_TRACING_REMOVE };
 
 struct mg_gateway {
   struct mg_net net;
@@ -88,6 +92,8 @@ struct mg_gateway {
   struct mg_pool client_pool;
   /* ids: 48 bits of milliseconds, 16 of the worker's slot, 64 that count */
   uint64_t id_count;
+  enum mg_tracing tracing;
+  struct mg_trace_source trace_source;
   uint64_t wall_offset_ms; /* wall clock minus uv_hrtime's, brought up to date now and then */
   uint64_t clock_read_ms;
   struct mg_timer clock;
@@ -113,5 +119,7 @@ static inline void mg_count(_Atomic uint64_t *counter, int64_t by)
 void mg_gateway_release(struct mg_gateway *gateway, struct mg_generation *generation);
 /** gateway.c: the current time as a Date value (RFC 9110, 5.6.7); lives until the loop turns. */
 struct mg_str mg_gateway_date(struct mg_gateway *gateway);
+/** exchange_trace.c: reads the settings, draws a seed. */
+void mg_gateway_open_tracing(struct mg_gateway *gateway);
 /** gateway.c: a client is gone; accepts again, or ends a drain. */
 void mg_gateway_client_gone(struct mg_gateway *gateway);

@@ -427,6 +427,7 @@ static void on_first_built(void *context, struct mg_build_result *result)
     fail(master, &error);
     return;
   }
+  mg_log_style(master->settings.log_level, master->settings.log_format);
   mg_succession_bind(&master->succession, &master->shm, &master->settings, &master->inventory);
   master->stage = STAGE_STARTING;
   if (start_workers(master, &listeners, &error) != 0) {
@@ -448,26 +449,13 @@ static void listen_to_signals(struct master *master)
   signal(SIGPIPE, SIG_IGN);
 }
 
-static void on_watchdog(uv_timer_t *timer)
-{
-  (void)timer;
-  mg_notify("WATCHDOG=1");
-}
-
-static void feed_watchdog(struct master *master)
-{
-  uint64_t interval = mg_notify_watchdog_ms();
-  uv_timer_init(&master->loop, &master->watchdog);
-  if (interval) uv_timer_start(&master->watchdog, on_watchdog, interval, interval);
-}
-
 static int run(struct master *master, char *const *argv)
 {
   const struct mg_succession_events events = {master, on_handed_over, on_parted, tell_manager};
   struct mg_buf error = {0};
   uv_timer_init(&master->loop, &master->stop_timer);
   master->stop_timer.data = master;
-  feed_watchdog(master);
+  mg_notify_watchdog(&master->loop, &master->watchdog);
   listen_to_signals(master);
   if (mg_succession_begin(&master->succession, &master->loop, argv, &events, &error) == 0) {
     master->watch = mg_watch_open(&master->loop, master->options.routes, on_files_changed, master);

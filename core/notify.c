@@ -1,5 +1,5 @@
 /* notify.c - datagrams to the service manager.
- * Owns: nothing; a socket per message.   May call: libc.   Never: wait, fail.   Thread: the loop thread. */
+ * Owns: nothing; a socket per message.   May call: libuv, libc.   Never: wait, fail.   Thread: the loop thread. */
 #include "notify.h"
 
 #include <stdarg.h>
@@ -47,10 +47,23 @@ void mg_notify_reloading(void)
   mg_notify("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
 }
 
-uint64_t mg_notify_watchdog_ms(void)
+static void on_watchdog(uv_timer_t *timer)
+{
+  (void)timer;
+  mg_notify("WATCHDOG=1");
+}
+
+static uint64_t watchdog_ms(void)
 {
   const char *pid = getenv("WATCHDOG_PID"), *limit = getenv("WATCHDOG_USEC");
   if (!limit || (pid && strtol(pid, NULL, 10) != (long)getpid())) return 0;
   uint64_t us = strtoull(limit, NULL, 10);
   return us / 2000;
+}
+
+void mg_notify_watchdog(uv_loop_t *loop, uv_timer_t *timer)
+{
+  uint64_t interval = watchdog_ms();
+  uv_timer_init(loop, timer);
+  if (interval) uv_timer_start(timer, on_watchdog, interval, interval);
 }

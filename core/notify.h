@@ -2,7 +2,7 @@
  * sent. Thread: the loop thread. */
 #pragma once
 
-#include <stdint.h>
+#include <uv.h>
 
 /** Sends assignments ("READY=1\nSTATUS=serving"), one a line. What cannot be sent is lost: a manager that does not
  * listen is no reason to stop serving. */
@@ -11,5 +11,5 @@ __attribute__((format(printf, 1, 2))) void mg_notify(const char *format, ...);
 /** RELOADING=1 with the time that systemd wants beside it. */
 void mg_notify_reloading(void);
 
-/** How often WATCHDOG=1 is to be sent: half of what the manager waits. 0: it does not. */
-uint64_t mg_notify_watchdog_ms(void);
+/** Sends WATCHDOG=1 from timer (to be closed by the caller) twice as often as the manager wants it, if it does. */
+void mg_notify_watchdog(uv_loop_t *loop, uv_timer_t *timer);

@@ -124,20 +124,39 @@ static void write_raw(struct mg_str text)
   (void)written;
 }
 
+static bool is_same(struct mg_str a, struct mg_str b)
+{
+  return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0;
+}
+
+/* The words of a refusal, once: a person who has saved a file asks for a reload as well, and gets them as the answer. */
+static void log_refusal(const struct mg_reload *reload, bool again)
+{
+  char head[160];
+  if (!reload->running_number) {
+    write_raw(text_of(&reload->outcome)); /* of the first configuration: the command's own answer */
+    return;
+  }
+  snprintf(head, sizeof head, "reload (%s) refused, generation %llu keeps running%s", reload->trigger,
+           (unsigned long long)reload->running_number, again ? "; the reasons are those given before" : ":");
+  if (again)
+    mg_log(MG_LOG_WARN, "%s", head);
+  else
+    mg_log_lines(MG_LOG_WARN, head, reload->outcome.ptr, reload->outcome.len);
+}
+
 /* Refuses the attempt with text; what runs is not touched. Candidates that some worker holds are dropped. */
 static void refuse(struct mg_reload *reload, struct mg_str text)
 {
   struct mg_buf reason = {0};
   mg_buf_append(&reason, text.ptr, text.len);
   if (!reason.len || reason.ptr[reason.len - 1] != '\n') mg_buf_append(&reason, "\n", 1);
+  bool again = reload->outcome_refused && is_same(text_of(&reload->outcome), text_of(&reason));
   mg_buf_free(&reload->outcome);
   reload->outcome = reason;
   if (reload->step == STEP_READY)
     mg_workers_broadcast(reload->workers, MG_FRAME_DISCARD, reload->next.number, mg_str(NULL, 0));
-  if (reload->running_number)
-    mg_log(MG_LOG_WARN, "reload (%s) refused, generation %llu keeps running:", reload->trigger,
-           (unsigned long long)reload->running_number);
-  write_raw(text_of(&reload->outcome));
+  log_refusal(reload, again);
   settle(reload, false);
 }
 

@@ -24,8 +24,13 @@
   X(NUMBER, management_connections_max, "management.max_connections", 64)                           \
   X(TEXT, management_token, "management.token", "")                                                 \
   X(FLAG, show_bodies, "management.show_bodies", false)                                             \
+  X(TEXT, log_level, "log.level", "info")                                                           \
+  X(TEXT, log_format, "log.format", "text")                                                         \
   X(TEXT, access_log_format, "access_log.format", "off")                                            \
   X(TEXT, access_log_file, "access_log.file", "")                                                   \
+  X(FLAG, access_log_ids, "access_log.ids", false)                                                  \
+  X(TEXT, tracing, "tracing.traceparent", "pass")                                                   \
+  X(FLAG, tracing_sampled, "tracing.sampled", true)                                                 \
   X(MS, head_timeout_ms, "http.request_parse_timeout", 2000)                                        \
   X(MS, body_timeout_ms, "http.request_body_timeout", 30000)                                        \
   X(NUMBER, body_rate_min, "http.min_body_rate", 240)                                               \

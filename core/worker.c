@@ -80,6 +80,7 @@ static void on_heartbeat(uv_timer_t *timer)
 {
   struct worker *worker = timer->data;
   beat(worker);
+  mg_log_tick();
   if (worker->live > 1) on_look(&worker->look);
 }
 
@@ -223,6 +224,7 @@ static void apply_settings(struct worker *worker, struct mg_str text)
     len += end != NULL;
     text = mg_str(text.ptr + len, text.len - len);
   }
+  mg_log_style(worker->settings.log_level, worker->settings.log_format);
   int listeners[MG_LISTENERS_MAX];
   for (unsigned i = 0; i < worker->listener_count; i++) listeners[i] = MG_WORKER_LISTENER_FD + (int)i;
   int result = mg_gateway_open(&worker->gateway, &worker->loop, &worker->settings, &worker->shm, worker->slot,

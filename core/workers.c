@@ -310,6 +310,7 @@ static void on_tick(uv_timer_t *timer)
   uint64_t stuck_after = workers->settings->script_stuck_after_ms;
   if (now - workers->ticked_ms > stuck_after / 2 + TICK_MS) workers->blind_until_ms = now + stuck_after;
   workers->ticked_ms = now;
+  mg_log_tick();
   if (workers->kill_ms && now >= workers->kill_ms) {
     mg_log(MG_LOG_ERROR, "%u workers do not end; killing them", workers->running);
     workers->kill_ms = now + ABORT_GRACE_MS;

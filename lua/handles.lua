@@ -421,10 +421,11 @@ end
 local LEVELS = { debug = 0, info = 1, warn = 2, error = 3 }
 
 
---- Writes a line to the log, with the exchange's id: req:log("warn", "text").
+--- Writes a line to the log: req:log("warn", "text"). C adds the ids of the exchange that runs.
 local function write_log(self, level, text)
   local number = LEVELS[level] or error(("log: no level %q"):format(tostring(level)), 2)
-  text = ("%s (exchange %s)"):format(tostring(text), exchange_of(self, "log"):id())
+  exchange_of(self, "log")
+  text = tostring(text)
   C.mg_script_log(number, text, #text)
 end
 

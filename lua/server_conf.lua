@@ -151,9 +151,18 @@ local SECTIONS = {
     token = { type = "string", secret = true, default = "", check = check_token },
     show_bodies = flag(false),
   },
+  log = { -- what the gateway itself has to say, on standard error
+    level = { type = "enum", enum = { "debug", "info", "warn", "error" }, default = "info" },
+    format = { type = "enum", enum = { "text", "json" }, default = "text" },
+  },
   access_log = {
     format = { type = "enum", enum = { "off", "combined", "json" }, default = "off" },
     file = { type = "string", max = 255, default = "" }, -- none: standard output
+    ids = flag(false), -- the exchange's id and its trace's at the end of combined lines
+  },
+  tracing = {
+    traceparent = { type = "enum", enum = { "pass", "create", "restart", "remove" }, default = "pass" },
+    sampled = flag(true), -- the flag in those that are made here
   },
   http = {
     enable_http2 = { type = "boolean", default = false, check = refuse_http2 },
@@ -221,7 +230,8 @@ server_conf.CORE_KEYS = {
   "server.drain_timeout", "management.host", "management.port", "management.request_parse_timeout",
   "management.idle_timeout", "management.max_connections", "management.token", "management.allowed_hosts",
   "management.show_bodies",
-  "access_log.format", "access_log.file",
+  "log.level", "log.format", "access_log.format", "access_log.file", "access_log.ids",
+  "tracing.traceparent", "tracing.sampled",
   "http.request_parse_timeout",
   "http.request_body_timeout", "http.min_body_rate", "http.encoded_slash_refused", "limits.max_request_line",
   "limits.max_header_size", "limits.max_header_count", "limits.max_entity_size", "limits.max_held_body",

@@ -11,7 +11,7 @@ local LAYERS = {
   base = { nouns = { "err", "mem", "log", "json", "embedded" }, uses = {}, libraries = {} },
   http = {
     nouns = { "headers", "digest", "fields", "http1", "body", "chunked", "response_head", "target", "address",
-      "forward", "routes", "route_index", "query", "cookie" },
+      "forward", "routes", "route_index", "query", "cookie", "trace" },
     uses = { "base" }, libraries = { "llhttp.h", "openssl/evp.h" },
   },
   match = { nouns = { "regex", "predicates" }, uses = { "base", "http" }, libraries = { "pcre2.h" } },

@@ -69,8 +69,77 @@ static void write_long_line(void)
 TEST(long_lines_are_cut)
 {
   CHECK_INT(caught(write_long_line), 0);
-  CHECK(strlen(seen) > 4000 && strlen(seen) < 5000);
+  CHECK(strlen(seen) > 4000 && strlen(seen) < 8200);
   CHECK(seen[strlen(seen) - 1] == '\n');
+}
+
+static void write_json(void)
+{
+  struct mg_log_about about = {.exchange = "01ABC", .exchange_len = 5, .trace = "", .trace_len = 0};
+  mg_log_setup(MG_LOG_INFO, "worker 0");
+  mg_log_style("debug", "json");
+  mg_log(MG_LOG_DEBUG, "tab\t \"quoted\" back\\slash caf\xc3\xa9 broken\xc3 \x01");
+  mg_log_about(MG_LOG_WARN, &about, "about");
+  mg_log_lines(MG_LOG_ERROR, "two lines:", "one\ntwo", 7);
+  mg_log_style("nonsense", "nonsense");
+  mg_log(MG_LOG_DEBUG, "still");
+}
+
+TEST(json_is_valid_whatever_the_bytes)
+{
+  CHECK_INT(caught(write_json), 0);
+  CHECK(strstr(seen, "{\"time\":\"20") == seen);
+  CHECK(strstr(seen, "\"level\":\"debug\",\"process\":\"worker 0\",\"pid\":") != NULL);
+  CHECK(strstr(seen, "\"message\":\"tab\\u0009 \\\"quoted\\\" back\\\\slash caf\xc3\xa9 broken\\ufffd \\u0001\"}\n") !=
+        NULL);
+  CHECK(strstr(seen, "\"message\":\"about\",\"exchange\":\"01ABC\"}\n") != NULL);
+  CHECK(strstr(seen, "\"message\":\"two lines:\\u000aone\\u000atwo\"}\n") != NULL);
+  CHECK(strstr(seen, "\"message\":\"still\"}\n") != NULL);
+}
+
+static unsigned lines_with(const char *words)
+{
+  unsigned count = 0;
+  for (const char *at = seen; (at = strstr(at, words)); at += strlen(words)) count++;
+  return count;
+}
+
+static void write_repeats(void)
+{
+  char id[8];
+  mg_log_setup(MG_LOG_INFO, "worker 0");
+  for (int i = 0; i < 1000; i++) {
+    snprintf(id, sizeof id, "ID%d", i);
+    struct mg_log_about about = {.exchange = id, .exchange_len = strlen(id)};
+    mg_log_about(MG_LOG_WARN, &about, "the same words");
+    mg_log(MG_LOG_INFO, "other words %d", i);
+  }
+  mg_log_tick(); /* too early to say more */
+}
+
+TEST(repeats_are_counted)
+{
+  CHECK_INT(caught(write_repeats), 0);
+  CHECK_INT(lines_with("the same words exchange=ID"), 5);
+  CHECK(strstr(seen, "exchange=ID4\n") != NULL);
+  CHECK_INT(lines_with("other words"), 200);
+  CHECK_INT(lines_with("repeated"), 0);
+}
+
+static void write_repeats_slowly(void)
+{
+  for (int i = 0; i < 8; i++) mg_log(MG_LOG_WARN, "again");
+  usleep(5100000);
+  mg_log_tick();
+  mg_log_tick();
+  mg_log(MG_LOG_WARN, "again");
+}
+
+TEST(what_was_counted_is_said)
+{
+  CHECK_INT(caught(write_repeats_slowly), 0);
+  CHECK_INT(lines_with("again\n"), 6);
+  CHECK_INT(lines_with("again (repeated 3 times)\n"), 1);
 }
 
 static void break_an_assertion(void)
@@ -89,4 +158,6 @@ TEST(assertions_end_the_process_and_say_where)
 
 RUN_TESTS({"levels and form", levels_and_form}, {"no input can forge a line", no_input_can_forge_a_line},
           {"long lines are cut", long_lines_are_cut},
+          {"JSON is valid whatever the bytes", json_is_valid_whatever_the_bytes},
+          {"repeats are counted", repeats_are_counted}, {"what was counted is said", what_was_counted_is_said},
           {"assertions end the process and say where", assertions_end_the_process_and_say_where})

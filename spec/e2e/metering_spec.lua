@@ -81,7 +81,7 @@ describe("the meters of filters", function()
       assert.equal(0, filters["all/quick"].errors + filters["all/busy"].errors)
       assert.equal(2, status.totals.script_errors)
       assert.equal(1, status.totals.script_kills)
-      assert.truthy(gateway:log():find("filter 2 (fails) of route all failed in exchange", 1, true))
+      assert.truthy(gateway:log():find("filter 2 (fails) of route all failed", 1, true))
       assert.truthy(gateway:control("status").out:find("fails of route all: 4 calls, 2 errors, 1 kills", 1, true))
     end
   end)
