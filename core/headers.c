@@ -187,10 +187,15 @@ static bool is_exact(enum mg_header_id id)
   return id != MG_H_OTHER && id != MG_H_X_FORWARDED && id != MG_H_CLAIM && id != MG_H_LOOKALIKE;
 }
 
-static bool is_named(const struct mg_header *line, struct mg_str name, enum mg_header_id id)
+/* What a line is looked at first for, as one number: the length of its name, its id, whether it is gone. */
+static inline uint32_t gist(unsigned name_len, unsigned id, unsigned flags)
 {
-  if (line->id != id || line->flags & MG_HEADER_GONE) return false;
-  return is_exact(id) || (line->name_len == name.len && mg_equal_nocase(line->name, name.ptr, name.len));
+  return name_len | id << 16 | (flags & MG_HEADER_GONE) << 24;
+}
+
+static inline uint32_t gist_of(const struct mg_header *line)
+{
+  return gist(line->name_len, line->id, line->flags);
 }
 
 void mg_headers_move(struct mg_headers *list, const char *from, size_t len, const char *to)
@@ -206,9 +211,12 @@ void mg_headers_move(struct mg_headers *list, const char *from, size_t len, cons
 static struct mg_header *next_line(const struct mg_headers *list, struct mg_str name, enum mg_header_id id,
                                    unsigned *from)
 {
-  if (list->present & 1u << id)
+  bool exact = is_exact(id);
+  uint32_t wanted = gist(exact ? 0 : (unsigned)name.len, id, 0), mask = exact ? 0xffff0000 : UINT32_MAX;
+  if (list->present & 1u << id && name.len <= UINT16_MAX)
     for (unsigned i = *from; i < list->count; i++)
-      if (is_named(&list->items[i], name, id)) {
+      if ((gist_of(&list->items[i]) & mask) == wanted &&
+          (exact || mg_equal_nocase(list->items[i].name, name.ptr, name.len))) {
         *from = i + 1;
         return &list->items[i];
       }
