@@ -47,9 +47,13 @@ describe("LuaRocks", function()
 
   it("brings a filter from a server, which is then named in YAML and nothing else", function()
     if not helper.process.find_program("luarocks-5.1") then return pending(NO_LUAROCKS) end
-    install_sample(folder .. "/.luarocks") -- where `luarocks install --local` puts it
     local origin = helper.origin()
-    local gateway = helper.gateway { routes = stamped(origin.port), env = { HOME = folder } }
+    local gateway = helper.gateway { routes = helper.route_to(origin.port), env = { HOME = folder } }
+    assert.equal(200, gateway:get("/").status)
+    install_sample(folder .. "/.luarocks") -- where `luarocks install --local` puts it
+    gateway:write_routes(stamped(origin.port))
+    local reloaded = gateway:control("reload")
+    assert.equal(0, reloaded.code, reloaded.err)
     assert.equal("once", gateway:get("/"):header("x-asked"))
     assert.equal("twice", gateway:get("/"):header("x-asked"))
     local listed = run({ "./" .. "moongate", "filters", "stamp" }, { cwd = executable:match("^(.*)/") })
