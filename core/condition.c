@@ -1,5 +1,5 @@
 /* condition.c - from facts to problems.
- * Owns: nothing.   May call: mem, json, shm, space, health, components, workers, reload (their facts).
+ * Owns: nothing.   May call: mem, json, shm, space, health, components, tailers, workers, reload (their facts).
  * Never: change anything.   Thread: the loop thread. */
 #include "condition.h"
 
@@ -8,6 +8,7 @@
 
 #include "json.h"
 #include "space.h"
+#include "tailers.h"
 
 const char *mg_level_text(enum mg_level level)
 {
@@ -129,6 +130,16 @@ static void judge_journal(struct mg_condition *condition, const struct mg_status
         (unsigned long long)(left >> 20), folder);
 }
 
+static void judge_tailers(struct mg_condition *condition, const struct mg_status *status)
+{
+  struct mg_tailer_facts facts;
+  for (unsigned i = 0; i < status->settings->tailer_count; i++) {
+    mg_tailer_read(status->settings->tailers[i], &facts);
+    if (*facts.trouble)
+      add(condition, MG_LEVEL_WARN, "tailer", MG_STR(""), "%s %s", status->settings->tailers[i], facts.trouble);
+  }
+}
+
 void mg_condition_find(struct mg_condition *condition, const struct mg_status *status)
 {
   condition->level = MG_LEVEL_OK;
@@ -138,6 +149,7 @@ void mg_condition_find(struct mg_condition *condition, const struct mg_status *s
   judge_upstreams(condition, status);
   judge_components(condition, status);
   judge_journal(condition, status);
+  judge_tailers(condition, status);
 }
 
 void mg_condition_json(const struct mg_condition *condition, struct mg_buf *out)

@@ -68,6 +68,12 @@ static bool add_allowed_host(struct mg_settings *settings, struct mg_str text)
   return read_text(text, settings->allowed_hosts[settings->allowed_host_count++]);
 }
 
+static bool add_tailer(struct mg_settings *settings, struct mg_str text)
+{
+  if (settings->tailer_count == MG_TAILERS_MAX) return false;
+  return read_text(text, settings->tailers[settings->tailer_count++]);
+}
+
 static const struct list {
   const char *key;
   size_t offset;
@@ -95,6 +101,7 @@ bool mg_settings_set(struct mg_settings *settings, const char *key, size_t key_l
   struct mg_str name = mg_str(key, key_len), text = mg_str(value, value_len);
   if (mg_str_equal(name, MG_STR("limits.trusted_proxies"))) return add_trusted(settings, text);
   if (mg_str_equal(name, MG_STR("management.allowed_hosts"))) return add_allowed_host(settings, text);
+  if (mg_str_equal(name, MG_STR("management.tailers"))) return add_tailer(settings, text);
   for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
     if (mg_str_equal(name, mg_str(lists[i].key, strlen(lists[i].key))))
       return add_name((struct mg_names *)(void *)((char *)settings + lists[i].offset), text);

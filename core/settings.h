@@ -62,7 +62,7 @@
   X(NUMBER, generations_max, "scripts.max_generations", 4)                                          \
   X(BYTES, script_memory_max, "scripts.max_memory", 268435456)
 
-enum { MG_TRUSTED_MAX = 64, MG_ALLOWED_HOSTS_MAX = 32, MG_NAMES_BYTES = 2048 };
+enum { MG_TRUSTED_MAX = 64, MG_ALLOWED_HOSTS_MAX = 32, MG_TAILERS_MAX = 16, MG_NAMES_BYTES = 2048 };
 
 /** A list of names, each followed by a line end. */
 struct mg_names {
@@ -82,6 +82,8 @@ struct mg_settings {
   unsigned trusted_count;
   char allowed_hosts[MG_ALLOWED_HOSTS_MAX][256]; /* management.allowed_hosts */
   unsigned allowed_host_count;
+  char tailers[MG_TAILERS_MAX][256]; /* management.tailers */
+  unsigned tailer_count;
   /* storage.journal_security: what may be recorded as it is; empty safe lists stand for the built-in ones */
   struct mg_names safe_request_headers, safe_response_headers, more_safe_request_headers, more_safe_response_headers;
   struct mg_names safe_query_parameters;

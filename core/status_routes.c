@@ -5,6 +5,7 @@
 #include "json.h"
 #include "space.h"
 #include "status.h"
+#include "tailers.h"
 
 static void codes(const char *name, const uint64_t by_status[MG_STATUS_END], struct mg_buf *out)
 {
@@ -86,12 +87,30 @@ static void component(const struct mg_component *component, struct mg_buf *out)
   mg_json_close(out, "}},");
 }
 
+static void tailer(const char *path, struct mg_buf *out)
+{
+  struct mg_tailer_facts facts;
+  mg_tailer_read(path, &facts);
+  mg_buf_append(out, "{", 1);
+  mg_json_field(out, "name", path);
+  if (*facts.trouble) mg_json_field(out, "error", facts.trouble);
+  if (facts.known) {
+    mg_json_number(out, "lag_entries", facts.lag_entries);
+    mg_json_number(out, "delivered", facts.delivered);
+    mg_buf_printf(out, "\"lag_seconds\":%.3f,", facts.lag_seconds);
+  }
+  mg_json_close(out, "},");
+}
+
 static void journal(const struct mg_status *status, struct mg_buf *out)
 {
   uint64_t left;
   mg_buf_printf(out, "\"journal\":{");
   mg_json_field(out, "folder", status->settings->work_dir);
   if (mg_space_left(status->settings->work_dir, &left)) mg_json_number(out, "available_bytes", left);
+  mg_buf_printf(out, "\"tailers\":[");
+  for (unsigned i = 0; i < status->settings->tailer_count; i++) tailer(status->settings->tailers[i], out);
+  mg_json_close(out, "],");
   mg_json_close(out, "},");
 }
 

@@ -88,6 +88,10 @@ static void lists(const struct mg_settings *settings, struct mg_buf *out)
     mg_buf_append(out, "{", 1);
     list_field(out, "management.allowed_hosts", settings->allowed_hosts[i]);
   }
+  for (unsigned i = 0; i < settings->tailer_count; i++) {
+    mg_buf_append(out, "{", 1);
+    list_field(out, "management.tailers", settings->tailers[i]);
+  }
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     if (!*names[i].names->text) continue;
     mg_buf_append(out, "{", 1);

@@ -150,6 +150,7 @@ local SECTIONS = {
     allowed_hosts = { type = "array", items = host(), max = 32, default = {} },
     token = { type = "string", secret = true, default = "", check = check_token },
     show_bodies = flag(false),
+    tailers = { type = "array", items = { type = "string", min = 1, max = 255 }, max = 16, default = {} },
   },
   log = { -- what the gateway itself has to say, on standard error
     level = { type = "enum", enum = { "debug", "info", "warn", "error" }, default = "info" },
@@ -229,7 +230,7 @@ server_conf.CORE_KEYS = {
   "server.host", "server.port", "server.workers", "server.max_connections", "server.idle_timeout", "server.backlog",
   "server.drain_timeout", "management.host", "management.port", "management.request_parse_timeout",
   "management.idle_timeout", "management.max_connections", "management.token", "management.allowed_hosts",
-  "management.show_bodies",
+  "management.show_bodies", "management.tailers",
   "log.level", "log.format", "access_log.format", "access_log.file", "access_log.ids",
   "tracing.traceparent", "tracing.sampled",
   "http.request_parse_timeout",
