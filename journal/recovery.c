@@ -28,8 +28,8 @@ struct state {
   uint64_t last_lsn;
   uint32_t epoch; /* the highest seen */
   struct mg_left_stage stage;
-  bool follows_open; /* the segment before was left open as well */
-  bool cut;          /* a power cut took batches that the stage still has: what comes behind them is taken from there */
+  uint64_t number; /* of the segment that last_lsn is known from */
+  bool cut;        /* a power cut took batches that the stage still has: what comes behind them is taken from there */
 };
 
 static int fail(struct state *state, int result, const char *what)
@@ -99,7 +99,8 @@ static struct mg_seal count_batches(struct state *state)
                            .data_end = MG_DATA_START,
                            .t_min_us = UINT64_MAX};
   struct mg_batch batch;
-  uint64_t next = state->follows_open ? state->last_lsn + 1 : scan->preamble.base_lsn;
+  uint64_t next =
+      state->number && state->number + 1 == scan->preamble.number ? state->last_lsn + 1 : scan->preamble.base_lsn;
   for (enum mg_scan_result result; !state->cut && (result = mg_scan_next(scan, &batch)) != MG_SCAN_END;) {
     if (result != MG_SCAN_BATCH) continue;
     state->cut = is_cut(state, next, batch.base_lsn);
@@ -181,18 +182,16 @@ static int take_open(struct state *state, const char *path)
   learn(state, scan->preamble.epoch, &totals);
   mg_file_point(state->shard->ops, MG_POINT_RECOVERY_SCANNED);
   int result = whole && !state->cut ? finish(state, path) : resume(state, path, &totals);
-  state->follows_open = true;
   return result;
 }
 
-static int take_segment(struct state *state, const struct found *found, bool newest)
+static int take_segment(struct state *state, const struct found *found, bool wanted)
 {
   struct mg_shard *shard = state->shard;
   char path[4096];
   uint32_t version;
   if (found->number >= shard->next_number) shard->next_number = found->number + 1;
-  if (found->sealed) state->follows_open = false;
-  if (found->sealed && !newest) return 0; /* numbers and LSNs only grow */
+  if (found->sealed && !wanted) return 0; /* numbers and LSNs only grow */
   if (!mg_segment_path(path, shard->folder, shard->options.number, found->number, found->sealed ? ".mgj" : ".open"))
     return fail(state, -ENAMETOOLONG, "a path is too long");
   int result = mg_scan_open(state->scan, shard->ops, path, &version);
@@ -208,6 +207,7 @@ static int take_segment(struct state *state, const struct found *found, bool new
     struct mg_seal totals = count_batches(state); /* its seal record is damaged */
     learn(state, state->scan->preamble.epoch, &totals);
   }
+  state->number = found->number;
   mg_scan_close(state->scan);
   return result;
 }
@@ -219,7 +219,8 @@ static int take_segments(struct state *state)
   size_t count = state->segments.len / sizeof(struct found);
   struct found *all = (struct found *)(void *)state->segments.ptr;
   if (count) qsort(all, count, sizeof *all, by_number);
-  for (size_t i = 0; i < count && result == 0; i++) result = take_segment(state, &all[i], i + 1 == count);
+  for (size_t i = 0; i < count && result == 0; i++)
+    result = take_segment(state, &all[i], i + 1 == count || !all[i + 1].sealed);
   for (size_t i = count; i-- > 0 && result == 0 && !state->epoch;) /* the newest told nothing */
     if (all[i].sealed) result = take_segment(state, &all[i], true);
   return result;
@@ -267,20 +268,29 @@ static int load_stage(struct state *state, const char *path)
   return result == 0 ? 0 : fail(state, result, "cannot read the stage");
 }
 
-/* A spare of the right size is as good as new once it is zeros, on the disk too: the power may have left a segment under
- * this name, which would come back when it goes again. */
-static void take_spare(struct mg_shard *shard)
+/* Zeros on the disk in place of what the power may have left under that name: else it would come back when the power
+ * goes again, perhaps under the name of a segment. */
+static bool cleared(struct mg_shard *shard, const char *ending, uint64_t *size)
 {
   const struct mg_file_ops *ops = shard->ops;
   char path[4200];
-  uint64_t size = 0;
-  snprintf(path, sizeof path, "%s/shard-%03u.spare", shard->folder, shard->options.number);
+  snprintf(path, sizeof path, "%s/shard-%03u.%s", shard->folder, shard->options.number, ending);
   int fd = ops->open(path, O_RDWR);
-  if (fd < 0) return;
-  bool usable = ops->size(fd, &size) == 0 && size == shard->options.segment_bytes && ops->clear(fd, 0, size) == 0 &&
-                ops->sync(fd) == 0;
-  atomic_store(&shard->spare_ready, usable);
+  if (fd < 0) return false;
+  int result = ops->size(fd, size);
+  if (result == 0 && *size) result = ops->clear(fd, 0, *size);
+  if (result == 0) result = ops->sync(fd);
   ops->close(fd);
+  return result == 0;
+}
+
+/* A spare of the right size is as good as new then. */
+static void take_spare(struct mg_shard *shard)
+{
+  uint64_t size = 0;
+  cleared(shard, "spare.new", &size);
+  bool usable = cleared(shard, "spare", &size) && size == shard->options.segment_bytes;
+  atomic_store(&shard->spare_ready, usable);
 }
 
 static int recover(struct state *state)
