@@ -148,12 +148,15 @@ void mg_out_json_headers(struct mg_buf *buf, const struct mg_out_text *lines, in
   if (pairs != few) free(pairs);
 }
 
-void mg_out_json_pairs(struct mg_buf *buf, const struct mg_out_text *texts, int count)
+void mg_out_json_pairs(struct mg_buf *buf, const struct mg_out_text *texts, int count, const char *without)
 {
+  struct mg_str left_out = mg_str(without, strlen(without));
   struct pair few[GROUPED_MAX], *pairs = count / 2 <= GROUPED_MAX ? few : mg_alloc((size_t)count * sizeof *pairs);
-  for (int i = 0; i < count / 2; i++)
+  for (int i = 0; i < count / 2; i++) {
     pairs[i] = (struct pair){mg_str(texts[2 * i].ptr, texts[2 * i].len),
                              mg_str(texts[2 * i + 1].ptr, texts[2 * i + 1].len), false};
+    pairs[i].grouped = mg_str_equal(pairs[i].name, left_out);
+  }
   put_pairs(buf, pairs, count / 2, false);
   if (pairs != few) free(pairs);
 }

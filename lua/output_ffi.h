@@ -58,8 +58,8 @@ void mg_out_put(struct mg_buf *buf, const char *bytes, size_t len);
 void mg_out_json(struct mg_buf *buf, const char *bytes, size_t len, bool lower);
 /* Header lines as {"name":["value",...],...}: equal names together, in order of their first, in small letters. */
 void mg_out_json_headers(struct mg_buf *buf, const struct mg_out_text *lines, int count);
-/* Pairs as {"name":["value",...],...}. */
-void mg_out_json_pairs(struct mg_buf *buf, const struct mg_out_text *texts, int count);
+/* Pairs as {"name":["value",...],...}, those of the name without left out. */
+void mg_out_json_pairs(struct mg_buf *buf, const struct mg_out_text *texts, int count, const char *without);
 /* A line as Apache's access log writes what a client said: quotes, backslashes and control characters escaped. */
 void mg_out_escaped(struct mg_buf *buf, const char *bytes, size_t len);
 void mg_out_base64(struct mg_buf *buf, const char *bytes, size_t len);

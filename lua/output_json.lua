@@ -23,6 +23,7 @@ json.options = {
 }
 
 local FULL, HEADERS = 3, 2
+local TRIED = "gateway.target" -- the attribute of each target that was left for another
 local SOURCES = { socket = "SOCKET", ["x-forwarded-for"] = "X_FORWARDED_FOR", ["x-real-ip"] = "X_REAL_IP" }
 
 
@@ -146,15 +147,45 @@ local function client_side(buf, raw, leg, with_body)
 end
 
 
+--- Whether attribute i (of a name, then a value) names a target that was tried before the last.
+local function is_target(raw, i)
+  local name = raw.attributes[i]
+  return name.len == #TRIED and ffi.string(name.ptr, name.len) == TRIED
+end
+
+
+--- All targets that were tried, in order.
+local function targets(buf, raw)
+  put(buf, '"targets":[')
+  for i = 0, raw.attribute_count - 2, 2 do
+    if is_target(raw, i) then
+      C.mg_out_json(buf, raw.attributes[i + 1].ptr, raw.attributes[i + 1].len, false)
+      put(buf, ",")
+    end
+  end
+  C.mg_out_json(buf, raw.upstream.ptr, raw.upstream.len, false)
+  put(buf, "],")
+end
+
+
+local function attributes(buf, raw)
+  for i = 0, raw.attribute_count - 2, 2 do
+    if not is_target(raw, i) then
+      put(buf, '"attributes":')
+      C.mg_out_json_pairs(buf, raw.attributes, raw.attribute_count, TRIED)
+      return put(buf, ",")
+    end
+  end
+end
+
+
 local function upstream(buf, raw)
   local request, response = raw.legs[C.MG_OUT_UPSTREAM_REQUEST], raw.legs[C.MG_OUT_UPSTREAM_RESPONSE]
   if request.present then
     put(buf, '"upstream_request":')
     put(buf, LEVEL_LABELS[request.level])
     request_line(buf, request)
-    put(buf, '"targets":[')
-    C.mg_out_json(buf, raw.upstream.ptr, raw.upstream.len, false)
-    put(buf, "],")
+    targets(buf, raw)
     if raw.tries > 1 then number(buf, '"tries":', raw.tries) end
     headers(buf, request)
     close(buf)
@@ -193,11 +224,7 @@ local function facts(buf, raw)
     put(buf, SOURCES[ffi.string(raw.client_source.ptr, raw.client_source.len)] or "UNKNOWN")
     put(buf, '",')
   end
-  if raw.attribute_count > 0 then
-    put(buf, '"attributes":')
-    C.mg_out_json_pairs(buf, raw.attributes, raw.attribute_count)
-    put(buf, ",")
-  end
+  attributes(buf, raw)
 end
 
 

@@ -60,7 +60,8 @@ local CLIENT_SIDE = {
   body = { type = "string", contentEncoding = "base64", description = "where no archive holds it, if asked for" },
 }
 local TARGETS = {
-  targets = { type = "array", items = { type = "string" }, minItems = 1, description = "where it was sent" },
+  targets = { type = "array", items = { type = "string" }, minItems = 1,
+    description = "where it was sent, behind those that were tried before" },
   tries = described("when there was more than one", COUNT),
 }
 local UPSTREAM_TIMES = {

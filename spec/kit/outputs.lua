@@ -56,14 +56,19 @@ local function set(text, value)
 end
 
 
+local function texts(values)
+  local array = ffi.new("struct mg_out_text[?]", #values)
+  anchors[#anchors + 1] = array
+  for i, value in ipairs(values) do set(array[i - 1], value) end
+  return array, #values
+end
+
+
 local function fill_leg(leg, fields)
   leg.present, leg.whole = true, true
   for name, value in pairs(fields) do
     if name == "headers" then
-      local lines = ffi.new("struct mg_out_text[?]", #value)
-      anchors[#anchors + 1] = lines
-      for i, line in ipairs(value) do set(lines[i - 1], line) end
-      leg.headers, leg.header_count = lines, #value
+      leg.headers, leg.header_count = texts(value)
     elseif type(value) == "string" then
       set(leg[name], value)
     else
@@ -171,6 +176,18 @@ describe("a line of JSON", function()
     assert.same({ level = "METADATA", status = 503, reason = "No", start = "2026-11-30T23:00:00.123466Z",
       first_byte = "2026-11-30T23:00:00.123556Z", ["end"] = "2026-11-30T23:00:00.124690Z", duration = 0.001224 },
       line.upstream_response)
+  end)
+
+  it("has attributes as lists, and the targets that were tried where targets are", function()
+    local one, raw = exchange({ upstream = "10.0.0.2:80" }, { [1] = { level = 1, method = "GET" } })
+    raw.attributes, raw.attribute_count = texts { "gateway.target", "10.0.0.1:80", "a", "1", "b", "2", "a", "3" }
+    local line = line_of(one)
+    assert.same({ a = { "1", "3" }, b = { "2" } }, line.attributes)
+    assert.same({ "10.0.0.1:80", "10.0.0.2:80" }, line.upstream_request.targets)
+    raw.attribute_count = 2
+    line = line_of(one)
+    assert.is_nil(line.attributes)
+    assert.same({ "10.0.0.1:80", "10.0.0.2:80" }, line.upstream_request.targets)
   end)
 
   it("knows dates to the end of the calendar", function()
