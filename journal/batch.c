@@ -8,7 +8,7 @@
 
 #include "varint.h"
 
-enum { RAW_FLAG = 0x80, COMPRESS_MIN = 128, CODED_MAX = MG_BATCH_PLAIN_MAX + 1024 };
+enum { RAW_FLAG = 0x80, COMPRESS_MIN = 128, RAW_SHARE = 4, CODED_MAX = MG_BATCH_PLAIN_MAX + 1024 };
 
 struct mg_packer {
   ZSTD_CCtx *zstd; /* NULL: batches stay plain */
@@ -88,11 +88,13 @@ static void gather(struct mg_packer *packer, const uint8_t *slot, const struct m
   batch->raw_len = (uint32_t)(raw - kept_apart(packer));
 }
 
-/* Compresses the entries where that makes them smaller. Returns where they are, with room for the header before. */
+/* Compresses the entries where that makes the batch smaller by something: beside bodies that are kept as they are it
+ * would take most of the time for a tenth of the bytes. Returns where they are, with room for the header before. */
 static uint8_t *code(struct mg_packer *packer, struct mg_batch *batch)
 {
   batch->coded_len = batch->plain_len;
-  if (!packer->zstd || batch->plain_len < COMPRESS_MIN) return plain_entries(packer);
+  bool worth = batch->plain_len >= COMPRESS_MIN && batch->plain_len >= batch->raw_len / RAW_SHARE;
+  if (!packer->zstd || !worth) return plain_entries(packer);
   uint8_t *coded = packer->coded + MG_BATCH_HEADER_BYTES;
   size_t result = ZSTD_compress2(packer->zstd, coded, CODED_MAX, plain_entries(packer), batch->plain_len);
   if (ZSTD_isError(result) || result >= batch->plain_len) return plain_entries(packer);

@@ -128,6 +128,11 @@ static void file_start_writeback(int fd, uint64_t offset, uint64_t len)
   sync_file_range(fd, (off_t)offset, (off_t)len, SYNC_FILE_RANGE_WRITE);
 }
 
+static void file_forget(int fd)
+{
+  posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 static int file_rename(const char *from, const char *to)
 {
   return rename(from, to) == 0 ? 0 : -errno;
@@ -197,6 +202,7 @@ const struct mg_file_ops mg_file_system = {.open = file_open,
                                            .truncate = file_truncate,
                                            .sync = file_sync,
                                            .start_writeback = file_start_writeback,
+                                           .forget = file_forget,
                                            .rename = file_rename,
                                            .sync_folder = file_sync_folder,
                                            .list = file_list,

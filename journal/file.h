@@ -38,13 +38,14 @@ struct mg_file_ops {
   int (*map_read)(int fd, size_t size, uint8_t **map); /* for reading only */
   void (*unmap)(uint8_t *map, size_t size);
   const _Atomic bool *(*lost)(const uint8_t *map); /* set when a page of it was taken away; until it is unmapped */
-  int (*populate)(uint8_t *from, size_t len); /* pages made present and writable; the fault becomes an error */
+  int (*populate)(uint8_t *from, size_t len);      /* pages made present and writable; the fault becomes an error */
   int (*read)(int fd, void *bytes, size_t len, uint64_t offset); /* bytes read, fewer only at the end */
   int (*write)(int fd, const void *bytes, size_t len, uint64_t offset);
   int (*clear)(int fd, uint64_t offset, uint64_t len); /* zeros, without giving up the space */
   int (*truncate)(int fd, uint64_t size);
   int (*sync)(int fd);
   void (*start_writeback)(int fd, uint64_t offset, uint64_t len); /* pacing only */
+  void (*forget)(int fd);                                         /* what is on the disk need not be kept in memory */
   int (*rename)(const char *from, const char *to);
   int (*sync_folder)(const char *folder);
   int (*list)(const char *folder, void (*each)(void *context, const char *name), void *context);
