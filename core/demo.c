@@ -41,6 +41,7 @@ struct demo {
   struct child children[CHILD_COUNT];
   char folder[PATH_MAX];
   char routes[PATH_MAX + 16];
+  char pid[16];
   int wanted_port;
   int exit_code;
   bool stopping;
@@ -212,6 +213,7 @@ static bool start(struct demo *demo, int which, const char *name, const char *co
       {.flags = UV_IGNORE},
       {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&child->out},
       {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO}};
+  setenv(MG_PARENT_VARIABLE, demo->pid, 1); /* if we are killed, they end too */
   uv_process_options_t options = {.file = executable,
                                   .args = argv,
                                   .cwd = demo->folder,
@@ -278,6 +280,7 @@ int mg_demo_main(int argc, char **argv)
   struct demo *demo = mg_calloc(1, sizeof *demo);
   signal(SIGPIPE, SIG_IGN); /* a reader of our output that goes away must not orphan the children */
   demo->loop = uv_default_loop();
+  snprintf(demo->pid, sizeof demo->pid, "%d", (int)getpid());
   demo->wanted_port = options.port == MG_UNSET ? PORT_DEFAULT : (int)options.port;
   demo->exit_code = MG_EXIT_DONE;
   bool made = make_folder(demo);

@@ -1,9 +1,12 @@
 /* main.c - the sub-commands by name.
  * Owns: nothing.   May call: every command's main.   Never: do a command's work.   Thread: the main thread. */
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "builder.h"
 #include "cli.h"
@@ -103,6 +106,16 @@ static bool asks_for_help(const char *word)
   return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
+/* A demonstration that is killed cannot end its children. */
+static void end_with_demonstration(void)
+{
+  const char *pid = getenv(MG_PARENT_VARIABLE);
+  if (!pid) return;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != (pid_t)strtol(pid, NULL, 10)) _exit(MG_EXIT_FAILED); /* it has gone before we could ask */
+  unsetenv(MG_PARENT_VARIABLE);
+}
+
 int main(int argc, char **argv)
 {
   prctl(PR_SET_NAME, "moongate"); /* children are started from /proc/self/exe and would be called "exe" */
@@ -112,6 +125,7 @@ int main(int argc, char **argv)
     return MG_EXIT_FAILED;
   }
 #endif
+  end_with_demonstration();
   if (argc < 2) {
     print_usage(stderr);
     return MG_EXIT_USAGE;

@@ -7,6 +7,7 @@
 local network = require "moongate.network"
 local schema = require "moongate.schema"
 local tree = require "moongate.tree"
+local units = require "moongate.units"
 
 local server_conf = {}
 
@@ -76,6 +77,17 @@ local function check_security(value, context, node, path)
       context.faults:add(node, path, ("%s and %s exclude each other; accepted: one of them"):format(replaced, added))
     end
   end
+  return value
+end
+
+
+--- A worker that runs one call for so long gives no sign of life, and would be replaced before the call is ended.
+local function check_scripts(value, context, node, path)
+  local call, stuck = value.max_call_time, value.stuck_after
+  if type(call) ~= "number" or type(stuck) ~= "number" or call < stuck then return value end
+  local text = "found max_call_time %s and stuck_after %s; accepted: a max_call_time below stuck_after, after which a "
+    .. "worker is replaced"
+  context.faults:add(node, path, text:format(units.duration_text(call), units.duration_text(stuck)))
   return value
 end
 
@@ -212,10 +224,13 @@ local SECTIONS = {
 }
 
 
+local SECTION_CHECKS = { scripts = check_scripts }
+
+
 local function file_schema()
   local keys = {}
   for section, section_keys in pairs(SECTIONS) do
-    keys[section] = { type = "object", keys = section_keys, default = {} }
+    keys[section] = { type = "object", keys = section_keys, default = {}, check = SECTION_CHECKS[section] }
   end
   return { type = "object", keys = keys }
 end

@@ -50,6 +50,21 @@ describe("moongate demo", function()
     assert.matches("Mallory is not welcome here.\n$", answers[3])
   end)
 
+  it("takes its children with it when it is killed", function()
+    start(0)
+    local pids = h.process.children_of(demo.pid)
+    assert.equal(2, #pids)
+    for _, child in ipairs(h.process.children_of(pids[2])) do pids[#pids + 1] = child end
+    assert.is_true(#pids >= 3) -- a worker
+    demo:signal(h.process.KILL)
+    h.eventually(function()
+      for _, pid in ipairs(pids) do
+        if h.process.alive(pid) then return false end
+      end
+      return true
+    end, 10, "all of them to end")
+  end)
+
   it("runs an edited filter, and goes on with the old one when the edit is broken", function()
     start(0)
     local path = demo.files .. "/filters/greet.lua"

@@ -42,6 +42,8 @@ local REFUSED = {
   { "both lists of headers", "storage: { journal_security: { safe_request_headers: a, "
     .. "additional_safe_request_headers: b } }", "exclude each other" },
   { "an escaped parameter", "storage: { journal_security: { safe_query_parameters: [ a%20b ] } }", 'accepted: "a b"' },
+  { "calls that outlast a worker", "scripts: { max_call_time: 3s }",
+    "scripts: found max_call_time 3s and stuck_after 2s; accepted: a max_call_time below stuck_after" },
   { "a way to sync that there is not", "storage: { sync: always }", "process, group, or an interval" },
 }
 
