@@ -9,7 +9,7 @@
 
 #include "states.h"
 
-enum { LINE_MAX = 512, NUMBERS = 6 };
+enum { LINE_MAX = 512, NUMBERS = 6, COUNTED_FOR_NS = 500000000 };
 
 const char *const *mg_component_value_names(enum mg_component_kind kind)
 {
@@ -94,15 +94,20 @@ static uint64_t monotonic_ns(void)
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void look_at_limiter(const struct mg_component *component, struct mg_component_view *view)
+static void look_at_limiter(struct mg_component *component, struct mg_component_view *view)
 {
-  struct mg_limiter_facts facts = mg_limiter_facts(component->limiter.table, &component->limiter.rules, monotonic_ns());
-  view->values[0] = facts.rejected;
-  view->values[1] = facts.tracked;
-  if (facts.tracked < component->limiter.buckets) return;
+  uint64_t now_ns = monotonic_ns(), tracked = component->limiter.tracked;
+  if (!component->limiter.counted_ns || now_ns - component->limiter.counted_ns > COUNTED_FOR_NS) {
+    tracked = mg_limiter_facts(component->limiter.table, &component->limiter.rules, now_ns).tracked;
+    component->limiter.tracked = tracked;
+    component->limiter.counted_ns = now_ns;
+  }
+  view->values[0] = mg_limiter_rejected(component->limiter.table);
+  view->values[1] = tracked;
+  if (tracked < component->limiter.buckets) return;
   view->level = 1;
   snprintf(view->detail, sizeof view->detail, "%llu clients are tracked, as many as max_buckets allows",
-           (unsigned long long)facts.tracked);
+           (unsigned long long)tracked);
 }
 
 static void look_at_breaker(const struct mg_component *component, struct mg_component_view *view)
@@ -126,7 +131,7 @@ static void look_at_breaker(const struct mg_component *component, struct mg_comp
   snprintf(view->detail, sizeof view->detail, "the circuit is open since %s", text);
 }
 
-void mg_component_look(const struct mg_component *component, struct mg_component_view *view)
+void mg_component_look(struct mg_component *component, struct mg_component_view *view)
 {
   *view = (struct mg_component_view){0};
   if (component->kind == MG_COMPONENT_LIMITER)

@@ -22,6 +22,7 @@ struct mg_component {
       const struct mg_limiter_table *table;
       struct mg_limiter_rules rules;
       uint64_t buckets;
+      uint64_t tracked, counted_ns; /* what was counted last, and when: it takes a walk through the table */
     } limiter;
     struct {
       const struct mg_breaker_cell *cell;
@@ -51,4 +52,4 @@ const char *const *mg_component_value_names(enum mg_component_kind kind);
 void mg_components_read(struct mg_components *components, const struct mg_shm *shm, struct mg_str section);
 void mg_components_free(struct mg_components *components);
 
-void mg_component_look(const struct mg_component *component, struct mg_component_view *view);
+void mg_component_look(struct mg_component *component, struct mg_component_view *view);

@@ -93,7 +93,7 @@ static void judge_components(struct mg_condition *condition, const struct mg_sta
 {
   struct mg_component_view view;
   for (unsigned i = 0; i < status->inventory->components.count; i++) {
-    const struct mg_component *component = &status->inventory->components.list[i];
+    struct mg_component *component = &status->inventory->components.list[i];
     mg_component_look(component, &view);
     if (!view.level) continue;
     add(condition, (enum mg_level)view.level, component->filter, component->route, "%s", view.detail);

@@ -160,6 +160,11 @@ struct mg_limiter_outcome mg_limiter_take(struct mg_limiter_table *table, const 
   return (struct mg_limiter_outcome){.passed = true, .remaining = (rules->burst - (after - now)) / rules->interval};
 }
 
+uint64_t mg_limiter_rejected(const struct mg_limiter_table *table)
+{
+  return atomic_load_explicit(&table->rejected, memory_order_relaxed);
+}
+
 static uint64_t count_tracked(const struct set *set, uint32_t ways, uint64_t now)
 {
   uint64_t tracked = 0;
@@ -178,7 +183,7 @@ static void find_pages(const uint8_t *page, size_t pages, unsigned char there[PA
 struct mg_limiter_facts mg_limiter_facts(const struct mg_limiter_table *table, const struct mg_limiter_rules *rules,
                                          uint64_t now_ns)
 {
-  struct mg_limiter_facts facts = {.rejected = atomic_load_explicit(&table->rejected, memory_order_relaxed)};
+  struct mg_limiter_facts facts = {.rejected = mg_limiter_rejected(table)};
   unsigned char there[PAGES_AT_ONCE];
   uintptr_t known_from = 0, known_to = 0, end = (uintptr_t)&table->sets[rules->sets];
   for (uint32_t i = 0; i < rules->sets; i++) {

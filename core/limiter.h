@@ -51,6 +51,8 @@ uint64_t mg_limiter_hash(const uint64_t seed[2], struct mg_str key);
 struct mg_limiter_outcome mg_limiter_take(struct mg_limiter_table *table, const struct mg_limiter_rules *rules,
                                           uint64_t hash, uint64_t now_ns);
 
+/** Callers that were not given a token, since the table was made. */
+uint64_t mg_limiter_rejected(const struct mg_limiter_table *table);
 /** Counts; walks the whole table. */
 struct mg_limiter_facts mg_limiter_facts(const struct mg_limiter_table *table, const struct mg_limiter_rules *rules,
                                          uint64_t now_ns);

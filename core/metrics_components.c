@@ -37,7 +37,7 @@ static void write_upstreams(const struct mg_status *status, struct mg_buf *label
   }
 }
 
-static void write_component(const struct mg_component *component, struct mg_buf *labels, struct mg_buf *out,
+static void write_component(struct mg_component *component, struct mg_buf *labels, struct mg_buf *out,
                             struct mg_buf *values)
 {
   struct mg_component_view view;

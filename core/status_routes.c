@@ -70,7 +70,7 @@ static void check(const struct mg_health_view *view, struct mg_buf *out)
   mg_json_close(out, "},");
 }
 
-static void component(const struct mg_component *component, struct mg_buf *out)
+static void component(struct mg_component *component, struct mg_buf *out)
 {
   struct mg_component_view view;
   const char *const *names = mg_component_value_names(component->kind);
