@@ -21,7 +21,8 @@ enum {
   CHECKPOINT_SHARE = 20,
   RETRY_FIRST_MS = 50,
   RETRY_LAST_MS = 5000,
-  SAY_AGAIN_MS = 60000
+  SAY_AGAIN_MS = 60000,
+  WAIT_MS_MAX = 1000
 };
 
 static volatile sig_atomic_t stop_asked;
@@ -151,10 +152,11 @@ static bool is_read(const struct mg_tail *tail)
 static bool wait_for_journal(struct mg_tail *tail, struct retry *retry, int error)
 {
   struct mg_buf why = {0};
-  bool gone = error == -ENOENT || error == -ENOTDIR;
+  bool gone = error == -ENOENT || error == -ENOTDIR || error == -ESTALE;
   mg_buf_printf(&why, "%s: %s", tail->options.folder, strerror(-error));
   if (gone) {
-    mg_tail_say(tail, "the journal %s is gone; what was read of it is delivered", tail->options.folder);
+    mg_tail_say(tail, "the journal %s is gone%s; what was read of it is delivered", tail->options.folder,
+                error == -ESTALE ? " and another has taken its place" : "");
     tail->failed = true;
   }
   bool again = !gone && wait_for_retry(tail, retry, "the journal cannot be read", &why);
@@ -174,7 +176,11 @@ static bool rest(struct mg_tail *tail, bool *look)
   if (looked && !is_read(tail)) return false;
   int64_t wait = tail->moved ? until_checkpoint(tail) : (int64_t)tail->options.poll_ms;
   if (wait > (int64_t)tail->options.poll_ms) wait = (int64_t)tail->options.poll_ms;
-  *look = !mg_follow_wait(tail->follow, (unsigned)wait);
+  if (wait > WAIT_MS_MAX) wait = WAIT_MS_MAX;
+  *look = false;
+  if (!mg_follow_wait(tail->follow, (unsigned)wait)) return true;
+  *look = tail->woken && tail->caught_up; /* woken twice and nothing found: there is a shard that we do not know */
+  tail->woken = true;
   return true;
 }
 
@@ -196,7 +202,7 @@ static void run(struct mg_tail *tail)
     if (retry.since_ms) end_retry(tail, &retry);
     retry = (struct retry){0};
     tail->caught_up = told == 0;
-    if (told > 0) tail->moved = true;
+    if (told > 0) tail->moved = true, tail->woken = false;
     if (!mg_assembler_expire(tail->assembler, told == 0 && look ? mg_tail_wall_us() : 0)) return;
     if (told == 0) {
       if (!rest(tail, &look)) return;

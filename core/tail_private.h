@@ -24,6 +24,7 @@ struct mg_tail {
   bool dirty;                                /* something was written and not flushed */
   bool moved;                                /* something was read since the last checkpoint */
   bool failed;                               /* it is to end, and not with success */
+  bool woken;                                /* by a writer, since something was last read */
   bool caught_up;
   bool terminal; /* standard error is one: progress is shown */
   bool progress_shown;

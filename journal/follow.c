@@ -118,7 +118,6 @@ static bool enter(struct mg_follow *follow, struct mg_follow_shard *shard)
     shard->last_lsn = preamble->base_lsn - 1;
   }
   shard->epoch = preamble->epoch;
-  memcpy(shard->uuid, preamble->uuid, sizeof shard->uuid);
   return true;
 }
 
@@ -134,9 +133,9 @@ static int open_number(struct mg_follow *follow, struct mg_follow_shard *shard, 
   }
   if (result != 0 && result != -EBADMSG) return result;
   shard->segment = number;
-  shard->missed = 0;
   shard->scan->ahead = 0;
   shard->open = result == 0;
+  if (shard->open) memcpy(shard->uuid, shard->scan->preamble.uuid, sizeof shard->uuid);
   if (shard->open && shard->hinted && number == shard->hint_segment) mg_scan_seek(shard->scan, shard->hint_offset);
   if (!shard->open) find_range(follow, shard, MG_FOUND_UNREADABLE, version, 1);
   if (!shard->open || enter(follow, shard)) return 0;
@@ -158,6 +157,18 @@ static bool is_listed(const struct mg_follow *follow, const struct mg_follow_sha
   const struct mg_follow_file *files = (const struct mg_follow_file *)(const void *)follow->files.ptr;
   for (size_t i = 0; i < follow->files.len / sizeof *files; i++)
     if (files[i].shard == shard->number && files[i].number == shard->segment) return true;
+  return false;
+}
+
+/* Whether the open segment's file still bears its name, of which it may be getting the other just now. */
+static bool is_in_place(const struct mg_follow *follow, const struct mg_follow_shard *shard)
+{
+  static const char *const endings[] = {".open", ".mgj", ".open"};
+  char path[4096];
+  for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+    if (mg_segment_path(path, follow->folder, shard->number, shard->segment, endings[i]) &&
+        follow->ops->is_named(shard->scan->fd, path))
+      return true;
   return false;
 }
 
@@ -189,37 +200,43 @@ static void leave(struct mg_follow *follow, struct mg_follow_shard *shard)
   close_segment(shard);
 }
 
-/* At the end of what an open segment holds. True when reading goes on at once. */
-static bool at_end(struct mg_follow *follow, struct mg_follow_shard *shard, bool look, bool *looked)
+/* At the end of what an open segment holds, with nothing new to be seen: why that may be. As at_end. */
+static int look_around(struct mg_follow *follow, struct mg_follow_shard *shard)
+{
+  if (next_listed(follow, shard)) { /* a segment is sealed before its successor is there: this one was given up */
+    if (shard->scan->torn) find_range(follow, shard, MG_FOUND_DAMAGE, 0, 1);
+    close_segment(shard);
+    return 1;
+  }
+  if (!is_in_place(follow, shard)) {
+    if (is_listed(follow, shard)) return -ESTALE;
+    find_range(follow, shard, MG_FOUND_DELETED, shard->last_lsn + 1, 1);
+    close_segment(shard);
+    return 1;
+  }
+  shard->scan->ahead = LOOK_AHEAD;
+  return 1;
+}
+
+/* At the end of what a segment holds. 1: reading goes on at once; 0: this is all for now; or an error. */
+static int at_end(struct mg_follow *follow, struct mg_follow_shard *shard, bool look, bool *looked)
 {
   bool sealed = shard->scan->sealed;
   if (!mg_scan_refresh(shard->scan)) {
     close_segment(shard);
     shard->segment--;
-    return true;
+    return 1;
   }
   if (shard->scan->sealed) {
     if (sealed) leave(follow, shard); /* else there may be more before the seal than there was a moment ago */
-    return true;
+    return 1;
   }
-  if (!look || *looked) {
-    shard->scan->ahead = 0;
-    return false;
+  if (look && !*looked) {
+    *looked = true;
+    return look_around(follow, shard);
   }
-  *looked = true;
-  if (next_listed(follow, shard)) { /* a segment is sealed before its successor is there: this one was given up */
-    if (shard->scan->torn) find_range(follow, shard, MG_FOUND_DAMAGE, 0, 1);
-    close_segment(shard);
-    return true;
-  }
-  shard->missed = is_listed(follow, shard) ? 0 : shard->missed + 1;
-  if (shard->missed > 1) { /* once may be a rename in the middle of the listing */
-    find_range(follow, shard, MG_FOUND_DELETED, shard->last_lsn + 1, 1);
-    close_segment(shard);
-    return true;
-  }
-  shard->scan->ahead = LOOK_AHEAD;
-  return true;
+  shard->scan->ahead = 0;
+  return 0;
 }
 
 /* 0, or -ECANCELED when an entry was refused. */
@@ -282,9 +299,11 @@ static int read_shard(struct mg_follow *follow, struct mg_follow_shard *shard, b
       }
       mg_follow_find(follow, shard, &(struct mg_finding){.kind = MG_FOUND_DAMAGE, .count = 1, .offset = at});
       break;
-    default:
-      if (at_end(follow, shard, look, &looked)) break;
-      return look ? mg_follow_stage(follow, shard) : 0;
+    default: {
+      int result = at_end(follow, shard, look, &looked);
+      if (result < 0) return result;
+      if (result == 0) return look ? mg_follow_stage(follow, shard) : 0;
+    }
     }
   }
   return look && !shard->open ? mg_follow_stage(follow, shard) : 0;

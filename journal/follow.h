@@ -33,8 +33,8 @@ int mg_follow_open(struct mg_follow **follow, const struct mg_file_ops *ops, con
 
 /** Tells what is new, some batches of each shard. look: also finds new shards, looks into the stages and behind
  * damage; to be asked for when nothing else comes, it costs more. The number of entries told, 0: nothing new;
- * -ECANCELED when events->entry returned false (that entry counts as not read); another -errno when something cannot
- * be read that may be readable later. */
+ * -ECANCELED when events->entry returned false (that entry counts as not read); -ESTALE when another journal has taken
+ * this one's place; another -errno when something cannot be read that may be readable later. */
 int64_t mg_follow_read(struct mg_follow *follow, bool look);
 
 /** Sleeps until a writer has placed something since mg_follow_read began, at most so long. Returns early for a

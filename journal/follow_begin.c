@@ -106,6 +106,24 @@ static bool is_met(const struct mg_follow *follow, unsigned number)
   return false;
 }
 
+/* Numbers only grow and the newest segment is never deleted: a newest one that is older than what was read, or has its
+ * number and another UUID, is another journal's. (A segment that is open is looked at when its end is reached.) */
+static bool is_replaced(const struct mg_follow *follow)
+{
+  for (size_t i = 0; i < follow->count; i++) {
+    const struct mg_follow_shard *shard = follow->shards[i];
+    struct mg_preamble preamble;
+    size_t first, end;
+    const struct mg_follow_file *files = files_of(follow, shard->number, &first, &end);
+    if (first == end || files[end - 1].number > shard->segment) continue;
+    if (files[end - 1].number < shard->segment) return true;
+    if (!shard->open && read_preamble(follow, shard->scan, &files[end - 1], &preamble) &&
+        memcmp(preamble.uuid, shard->uuid, sizeof shard->uuid) != 0)
+      return true;
+  }
+  return false;
+}
+
 int mg_follow_look(struct mg_follow *follow)
 {
   follow->files.len = 0;
@@ -113,6 +131,7 @@ int mg_follow_look(struct mg_follow *follow)
   const struct mg_follow_file *files = (const struct mg_follow_file *)(const void *)follow->files.ptr;
   size_t count = follow->files.len / sizeof *files;
   if (count) qsort(follow->files.ptr, count, sizeof *files, by_place);
+  if (result == 0 && is_replaced(follow)) result = -ESTALE;
   for (size_t i = 0; i < count && result == 0; i++)
     if ((i == 0 || files[i].shard != files[i - 1].shard) && !is_met(follow, files[i].shard))
       result = begin(follow, files[i].shard);

@@ -19,7 +19,6 @@ struct mg_follow_shard {
   uint64_t last_lsn;
   uint64_t segment; /* number of the open one, or of the last that was read to its end */
   uint64_t hint_segment, hint_offset;
-  unsigned missed; /* listings in a row that did not have the open segment */
   uint8_t uuid[16];
   struct mg_scan *scan;
   int stage_fd; /* -1: none */

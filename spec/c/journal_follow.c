@@ -362,6 +362,34 @@ TEST(a_position_of_another_journal_is_refused)
   remove_folder(other);
 }
 
+TEST(a_journal_that_takes_the_place_of_another_is_told)
+{
+  for (int older = 0; older < 2; older++) {
+    char folder[256];
+    struct seen seen = {.next = 1};
+    struct mg_reader_events events;
+    fresh_folder(folder, "/tmp");
+    struct mg_shard *shard = open_shard(folder);
+    append(shard, older ? 700 : 50);
+    mg_shard_flush(shard);
+    struct mg_follow *follower = follow(folder, &seen, &events, NULL);
+    read_all(follower);
+    mg_shard_close(&shard);
+    remove_folder(folder);
+    CHECK_INT(mg_follow_read(follower, true), -ENOENT);
+    CHECK_INT(mkdir(folder, 0700), 0);
+    shard = open_shard(folder);
+    append(shard, 20);
+    mg_shard_flush(shard);
+    int64_t told = 0;
+    for (int i = 0; i < 3 && told >= 0; i++) told = mg_follow_read(follower, true);
+    CHECK_INT(told, -ESTALE);
+    mg_follow_close(&follower);
+    mg_shard_close(&shard);
+    remove_folder(folder);
+  }
+}
+
 RUN_TESTS({"each_entry_once_while_it_is_written_and_rotated", each_entry_once_while_it_is_written_and_rotated},
           {"goes_on_from_any_entry_whatever_the_hint", goes_on_from_any_entry_whatever_the_hint},
           {"a_refused_entry_is_told_again", a_refused_entry_is_told_again},
@@ -371,4 +399,5 @@ RUN_TESTS({"each_entry_once_while_it_is_written_and_rotated", each_entry_once_wh
           {"deleted_segments_are_a_gap_of_known_size", deleted_segments_are_a_gap_of_known_size},
           {"an_open_segment_deleted_under_it_is_told", an_open_segment_deleted_under_it_is_told},
           {"foreign_files_are_told_and_passed", foreign_files_are_told_and_passed},
-          {"a_position_of_another_journal_is_refused", a_position_of_another_journal_is_refused})
+          {"a_position_of_another_journal_is_refused", a_position_of_another_journal_is_refused},
+          {"a_journal_that_takes_the_place_of_another_is_told", a_journal_that_takes_the_place_of_another_is_told})

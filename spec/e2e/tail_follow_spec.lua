@@ -160,7 +160,7 @@ return {
   end)
 
   it("passes damage with its place", function()
-    local gateway = tailing.gateway { server = "storage: { shard_size: 64kb }\n" }
+    local gateway = tailing.gateway { server = "storage: { shard_size: 64kb, compression: none }\n" }
     for _ = 1, 6 do tailing.request(gateway, 300) end
     gateway:stop()
     local segment = tailing.files(gateway.journal, "%.mgj$")[1]
