@@ -297,29 +297,75 @@ static void count_open(struct mg_scan *scan, struct mg_segment_facts *facts)
   facts->damages = scan->damages;
 }
 
+/* One file as it is listed; *last_lsn follows what is in it. */
+static struct mg_segment_facts look_at(struct walk *walk, const struct file *file, uint64_t *last_lsn)
+{
+  struct mg_segment_facts facts = {0};
+  uint32_t version;
+  memcpy(facts.name, file->name, sizeof facts.name);
+  if (open_segment(walk, file, &version) != 0) return facts;
+  facts.readable = true;
+  facts.bytes = walk->scan->size;
+  facts.preamble = walk->scan->preamble;
+  facts.sealed = walk->scan->sealed;
+  facts.totals = walk->scan->seal;
+  if (!facts.sealed) count_open(walk->scan, &facts);
+  mg_scan_close(walk->scan);
+  if (facts.totals.last_lsn > *last_lsn) *last_lsn = facts.totals.last_lsn;
+  return facts;
+}
+
+/* What is in no segment yet. */
+static struct mg_segment_facts look_at_stage(struct walk *walk, struct snapshot *snapshot, uint64_t last_lsn)
+{
+  struct mg_segment_facts facts = {.readable = true, .staged = true, .totals.t_min_us = UINT64_MAX};
+  struct mg_batch batch;
+  snprintf(facts.name, sizeof facts.name, "shard-%03u.stage", walk->shard);
+  facts.bytes = MG_STAGE_HEADER_BYTES + (uint64_t)snapshot->header.slots * MG_SLOT_BYTES;
+  facts.preamble.epoch = snapshot->header.epoch;
+  for (size_t i = 0; i < snapshot->count; i++) {
+    uint8_t *bytes = snapshot->slots[i].bytes;
+    if (bytes && mg_unpack_slot(walk->unpacker, bytes, &batch) && batch.base_lsn > last_lsn)
+      mg_totals_add(&facts.totals, &batch, 0);
+    free(bytes);
+  }
+  free(snapshot->slots);
+  return facts;
+}
+
+static int list_shard(struct walk *walk, void (*each)(void *context, const struct mg_segment_facts *facts),
+                      void *context)
+{
+  struct snapshot snapshot;
+  struct mg_segment_facts facts;
+  uint64_t last_lsn = 0;
+  take_snapshot(walk, &snapshot);
+  walk->files.len = 0;
+  int result = list(walk);
+  for (size_t i = 0; result == 0 && i < walk->files.len / sizeof(struct file); i++) {
+    const struct file *file = (const struct file *)(const void *)walk->files.ptr + i;
+    if (file->shard != walk->shard) continue;
+    facts = look_at(walk, file, &last_lsn);
+    each(context, &facts);
+  }
+  facts = look_at_stage(walk, &snapshot, last_lsn);
+  if (facts.totals.batches) each(context, &facts);
+  return result;
+}
+
 int mg_reader_list(const struct mg_file_ops *ops, const char *folder,
                    void (*each)(void *context, const struct mg_segment_facts *facts), void *context)
 {
+  const struct mg_reader_options all = {.shard = -1};
   const struct mg_reader_events none = {0};
-  struct walk walk = {.ops = ops, .folder = folder, .events = &none};
+  struct walk walk = {.ops = ops, .folder = folder, .options = &all, .events = &none};
+  bool shards[SHARDS_MAX] = {false};
   walk.scan = mg_alloc(sizeof *walk.scan);
-  int result = list(&walk);
-  const struct file *files = (const struct file *)(const void *)walk.files.ptr;
-  for (size_t i = 0; result == 0 && i < walk.files.len / sizeof *files; i++) {
-    struct mg_segment_facts facts = {0};
-    uint32_t version;
-    memcpy(facts.name, files[i].name, sizeof facts.name);
-    if (open_segment(&walk, &files[i], &version) == 0) {
-      facts.readable = true;
-      facts.bytes = walk.scan->size;
-      facts.preamble = walk.scan->preamble;
-      facts.sealed = walk.scan->sealed;
-      facts.totals = walk.scan->seal;
-      if (!facts.sealed) count_open(walk.scan, &facts);
-      mg_scan_close(walk.scan);
-    }
-    each(context, &facts);
-  }
+  walk.unpacker = mg_unpacker_new();
+  int result = ops->list(folder, note_shard, shards);
+  for (; result == 0 && walk.shard < SHARDS_MAX; walk.shard++)
+    if (shards[walk.shard]) result = list_shard(&walk, each, context);
+  mg_unpacker_free(&walk.unpacker);
   free(walk.scan);
   mg_buf_free(&walk.files);
   return result;

@@ -34,7 +34,7 @@ struct mg_origin_of {
   uint32_t epoch;
   uint64_t lsn;
   uint64_t id_base;
-  bool staged; /* not in a segment yet */
+  bool staged;              /* not in a segment yet */
   uint64_t segment, offset; /* number of the segment, and where its batch begins there; staged: where it will be */
 };
 
@@ -56,16 +56,16 @@ struct mg_reader_options {
 int mg_reader_walk(const struct mg_file_ops *ops, const char *folder, const struct mg_reader_options *options,
                    const struct mg_reader_events *events);
 
-/** A segment file as it is listed. */
+/** A segment file as it is listed, or what a shard has in its stage alone. */
 struct mg_segment_facts {
   char name[64];
   uint64_t bytes;
   struct mg_preamble preamble;
-  bool readable, sealed;
+  bool readable, sealed, staged;
   struct mg_seal totals; /* of the seal record, or counted */
   unsigned damages;
 };
 
-/** Each segment of a folder by shard and number. 0 or -errno. */
+/** Each segment of a folder by shard and number, and behind a shard's what is in none yet. 0 or -errno. */
 int mg_reader_list(const struct mg_file_ops *ops, const char *folder,
                    void (*each)(void *context, const struct mg_segment_facts *facts), void *context);

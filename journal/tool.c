@@ -1,5 +1,6 @@
 /* tool.c - the journal's commands.
- * Owns: nothing.   May call: reader, assemble, select, print, verify.   Never: change a journal.   Thread: the main thread. */
+ * Owns: nothing.   May call: reader, assemble, select, print, verify.   Never: change a journal.
+ * Thread: the main thread. */
 #include "tool.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@ enum { DONE = 0, FAILED = 1, USAGE = 2, FLUSH_BYTES = 65536 };
 
 static const char usage[] =
     "usage: moongate journal COMMAND [OPTIONS] [FOLDER]\n\n"
-    "  ls                         segments, what is in them and when\n"
+    "  ls                         segments, what is in them and when; what is still in a stage\n"
     "  show ID                    one exchange, everything that is known of it\n"
     "  find [--status 5xx] [--path P] [--since T] [--route R] [--json]\n"
     "                             exchanges that match; P: the path begins so; T: 10m, 2h, or 2026-11-30T21:00:00Z\n"
@@ -127,7 +128,10 @@ static void print_segment(void *context, const struct mg_segment_facts *facts)
     mg_buf_printf(out, " to ");
     mg_print_time(facts->totals.t_max_us, out);
   }
-  mg_buf_printf(out, "%s%s%s\n", facts->sealed ? "" : "  open",
+  mg_buf_printf(out, "%s%s%s\n",
+                facts->staged   ? "  in no segment yet"
+                : facts->sealed ? ""
+                                : "  open",
                 facts->totals.flags & MG_SEAL_RECOVERED ? "  recovered" : "",
                 facts->damages || facts->totals.flags & MG_SEAL_DAMAGED ? "  damaged" : "");
 }
@@ -229,6 +233,8 @@ static int print_exchanges(struct request *request)
 int mg_journal_main(int argc, char **argv, const struct mg_journal_formats *formats)
 {
   struct request request;
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return fputs(usage, stdout), DONE;
   int code = parse(&request, argc, argv), error = 0;
   if (code != DONE) return code;
   request.formats = formats;

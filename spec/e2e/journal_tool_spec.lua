@@ -1,0 +1,61 @@
+-- spec/e2e/journal_tool_spec.lua - `moongate journal` on a journal that is being written.
+local h = require "spec.helper"
+
+local LEVEL = "    journal: { request: { level: METADATA }, response: { level: METADATA } }\n"
+
+
+local function recording()
+  local folder = h.folder() .. "/journal"
+  local gateway = h.gateway {
+    routes = h.route_to(h.builtin_origin().port, LEVEL), args = { "--journal", folder },
+    server = "storage: { stage_size: 128kb, shard_size: 256kb }\n",
+  }
+  gateway.journal = folder
+  return gateway
+end
+
+
+local function listed(gateway)
+  local sum, result = 0, h.moongate { "journal", "ls", gateway.journal }
+  assert.equal(0, result.code, result.err)
+  for count in result.out:gmatch("(%d+) exchanges") do sum = sum + tonumber(count) end
+  return sum, result.out
+end
+
+
+describe("moongate journal beside a gateway that records", function()
+  after_each(h.cleanup)
+
+  it("lists every exchange, those that are in the stage alone too", function()
+    local gateway = recording()
+    for n = 1, 30 do
+      gateway:get("/status/200")
+      local count, out = listed(gateway)
+      assert.equal(n, count, out)
+    end
+  end)
+
+  it("finds nothing wrong while segments turn over", function()
+    local gateway = recording()
+    local load = h.load(gateway:url("/status/200"), 2)
+    for _ = 1, 15 do
+      local result = h.moongate { "journal", "verify", gateway.journal }
+      assert.equal(0, result.code, result.out .. result.err)
+      assert.truthy(result.out:find("whole: 0 places damaged, 0 entries missing, 0 repeated", 1, true), result.out)
+    end
+    assert.equal(0, load.finish().bad)
+    assert.truthy(listed(gateway) > 1000)
+  end)
+
+  it("says how it is used when it is asked, and when it is used wrongly", function()
+    for _, words in ipairs { { "ls", "--help" }, { "verify", "--help" }, { "find", "-h" } } do
+      local result = h.moongate { "journal", words[1], words[2] }
+      assert.equal(0, result.code)
+      assert.truthy(result.out:find("^usage: moongate journal"))
+    end
+    local wrong = h.moongate { "journal", "list" }
+    assert.equal(2, wrong.code)
+    assert.equal("", wrong.out)
+    assert.truthy(wrong.err:find("usage: moongate journal", 1, true))
+  end)
+end)
