@@ -456,6 +456,7 @@ function compile.load(text, pointer)
   require("jit.opt").start("maxtrace=65000", "maxmcode=131072")
   local bundle = require "moongate.bundle"
   local parts = assert(bundle.parse(text))
+  collectgarbage() -- so that what stays is not made between what goes
   local generation = ffi.cast("struct mg_generation *", pointer)
   return compile.assemble(parts, generation, compile.host(generation, parts.config))
 end
