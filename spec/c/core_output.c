@@ -1,6 +1,7 @@
 /* core_output.c - what outputs see of an exchange, and the texts they are given. */
 #include "output_private.h"
 
+#include "t.h"
 
 static struct mg_str of(struct mg_out_text text)
 {
