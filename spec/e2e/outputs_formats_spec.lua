@@ -26,8 +26,8 @@ local function has(program)
 end
 
 
---- Where verify.mjs and its packages are; nil and why they are not. Installed once for each package.json.
-local function node_tools()
+--- Installs verify.mjs and its packages, once for each package.json; its path, or nil and why not.
+local function install_node_tools()
   if not has "node" or not has "npm" then return nil, "node and npm are not here" end
   local command = ([[
     set -e
@@ -39,6 +39,16 @@ local function node_tools()
   local done = run("sh", "-c", command)
   if done.code ~= 0 then return nil, "npm install failed: " .. done.err:sub(1, 200) end
   return TOOLS .. "/verify.mjs"
+end
+
+
+local installed
+
+
+--- Where verify.mjs is; nil and why it is not. What failed is not tried again: it may take minutes to fail.
+local function node_tools()
+  installed = installed or { install_node_tools() }
+  return installed[1], installed[2]
 end
 
 
