@@ -44,6 +44,26 @@ describe("moongate tail", function()
     assert.equal("", tailer.child:errors())
   end)
 
+  it("says how soon a line follows an answer while the gateway is at rest", function()
+    local gateway, now = tailing.gateway(), require("socket").gettime
+    local tailer = tailing.start { gateway.journal }
+    local client, waits, size = gateway:connect(), {}, 0
+    h.sleep(0.3)
+    for i = 1, 100 do
+      client:get("/")
+      local answered = now()
+      while require("lfs").attributes(tailer.child.out, "size") == size and now() < answered + 5 do h.sleep(0) end
+      waits[i] = (now() - answered) * 1000
+      h.sleep(0.01)
+      size = require("lfs").attributes(tailer.child.out, "size")
+    end
+    table.sort(waits)
+    io.stderr:write(("tail: a line after %.2f ms, p99 %.2f ms\n"):format(waits[50], waits[99]))
+    assert.truthy(waits[50] < 1000, "the tailer is not woken") -- it would sleep for a second
+    assert.equal(100, #tailer.list())
+    assert.equal(0, tailer.stop())
+  end)
+
   it("ends with success when nobody reads any more", function()
     local gateway = tailing.gateway()
     local load = h.load(gateway:url(), 5, 5)

@@ -3,7 +3,7 @@
 local h = require "spec.helper"
 local tailing = require "spec.helper.tailing"
 
-local KILLS = tonumber(os.getenv("MOONGATE_TEST_KILLS") or 20)
+local KILLS = tonumber(os.getenv("MOONGATE_TEST_KILLS") or h.sanitized and 5 or 20)
 
 
 local function config(folder, journal)
