@@ -172,6 +172,7 @@ void mg_succession_start(struct mg_succession *succession, const struct mg_liste
   const char *why = succession->upgrade             ? "one is under way"
                     : succession->predecessor_lives ? "the process before this one has not ended yet"
                     : !*succession->executable      ? "the path of the executable is not known"
+                    : getpid() == 1                 ? "a container ends with its process 1, which this is"
                                                     : NULL;
   if (why) {
     mg_log(MG_LOG_ERROR, "no upgrade now: %s", why);
