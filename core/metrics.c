@@ -41,6 +41,7 @@ static const struct counter {
     {"journal_dropped", "journal_exchanges_dropped", "Exchanges that were to be recorded and could not be.", ""},
     {"journal_bytes", "journal_bytes", "Bytes written into segments, compressed where that is on.", ""},
     {"journal_repairs", "journal_repairs", "Files of the journal that were lost and replaced.", ""},
+    {"journal_plain_bytes", "journal_plain_bytes", "Bytes of recorded exchanges before compression.", ""},
     {"exchanges_active", "exchanges_active", "Requests in progress, tunnels included.", ""},
 };
 enum { COUNTERS = sizeof counters / sizeof counters[0], NAME_SIZE = 96 };
@@ -158,14 +159,23 @@ static void write_workers(const struct writer *writer)
       {"moongate_worker_restarts", MG_COUNTER, "How often the worker's process had to be replaced."},
       {"moongate_worker_generations", MG_GAUGE, "Configurations alive in the worker, draining ones included."},
       {"moongate_worker_exchanges_active", MG_GAUGE, "Requests in progress in the worker."},
+      {"moongate_journal_stage_slots", MG_GAUGE, "Places for batches in the worker's stage; 0: it records nothing."},
+      {"moongate_journal_stage_slots_used", MG_GAUGE, "Places that hold what is not in a segment yet."},
+      {"moongate_journal_shard_bytes", MG_COUNTER, "Bytes that the worker wrote into segments."},
   };
   char labels[32];
   for (unsigned f = 0; f < sizeof families / sizeof families[0]; f++) {
     mg_family_begin(writer->out, writer->format, &families[f]);
     for (unsigned i = 0; i < mg_workers_count(writer->status->workers); i++) {
       struct mg_worker_facts facts = mg_workers_facts(writer->status->workers, i);
-      const uint64_t values[] = {facts.generation != 0, facts.deaths, facts.live,
-                                 load(&mg_shm_worker(writer->status->shm, i)->count.exchanges_active)};
+      const struct mg_worker_cell *cell = mg_shm_worker(writer->status->shm, i);
+      const uint64_t values[] = {facts.generation != 0,
+                                 facts.deaths,
+                                 facts.live,
+                                 load(&cell->count.exchanges_active),
+                                 atomic_load(&cell->journal_slots),
+                                 atomic_load(&cell->journal_slots_used),
+                                 load(&cell->count.journal_bytes)};
       int len = snprintf(labels, sizeof labels, "worker=\"%u\"", i);
       mg_sample(writer->out, &families[f], "", mg_str(labels, (size_t)len), values[f]);
     }

@@ -7,7 +7,7 @@
 
 enum { LE_FIRST_BITS = 8, LE_COUNT = MG_TALLY_LAST_BITS - LE_FIRST_BITS + 1, LE_SIZE = 24 };
 
-enum { REQUESTS, RESPONSES, ACTIVE, WEBSOCKETS, BYTES_IN, BYTES_OUT, DURATION, FAMILIES };
+enum { REQUESTS, RESPONSES, ACTIVE, WEBSOCKETS, BYTES_IN, BYTES_OUT, JOURNAL, DURATION, FAMILIES };
 
 static const struct mg_family families[FAMILIES] = {
     [REQUESTS] = {"moongate_route_requests", MG_COUNTER, "Answers given to clients, by route and status."},
@@ -16,6 +16,7 @@ static const struct mg_family families[FAMILIES] = {
     [WEBSOCKETS] = {"moongate_route_active_websockets", MG_GAUGE, "Connections that have become tunnels."},
     [BYTES_IN] = {"moongate_route_request_body_bytes", MG_COUNTER, "Bytes of request bodies."},
     [BYTES_OUT] = {"moongate_route_response_body_bytes", MG_COUNTER, "Bytes of response bodies."},
+    [JOURNAL] = {"moongate_route_journal_bytes", MG_COUNTER, "Bytes recorded of ended requests, before compression."},
     [DURATION] = {"moongate_route_request_duration_seconds", MG_HISTOGRAM,
                   "From the first byte of a request to the last of its answer."},
 };
@@ -71,6 +72,7 @@ static void write_route(struct mg_buf outs[FAMILIES], struct mg_str id, struct m
   mg_sample(&outs[WEBSOCKETS], &families[WEBSOCKETS], "", labels, sum->tunnels);
   mg_sample(&outs[BYTES_IN], &families[BYTES_IN], "", labels, sum->bytes_in);
   mg_sample(&outs[BYTES_OUT], &families[BYTES_OUT], "", labels, sum->bytes_out);
+  mg_sample(&outs[JOURNAL], &families[JOURNAL], "", labels, sum->journal_bytes);
   write_durations(&outs[DURATION], labels, scratch, ends, sum);
   mg_buf_free(&own);
 }

@@ -288,6 +288,9 @@ void mg_recorder_flush(struct mg_recorder *recorder, struct mg_worker_cell *cell
   mg_shard_flush(recorder->shard);
   struct mg_shard_facts facts = mg_shard_facts(recorder->shard);
   atomic_store_explicit(&cell->count.journal_bytes, facts.placed_bytes, memory_order_relaxed);
+  atomic_store_explicit(&cell->count.journal_plain_bytes, recorder->plain_bytes, memory_order_relaxed);
+  atomic_store_explicit(&cell->journal_slots, facts.slots, memory_order_relaxed);
+  atomic_store_explicit(&cell->journal_slots_used, facts.slots - facts.free_slots, memory_order_relaxed);
   atomic_store_explicit(&cell->count.journal_repairs, facts.repairs, memory_order_relaxed);
   atomic_store_explicit(&cell->journal_errno, (uint32_t)facts.trouble, memory_order_relaxed);
 }
@@ -374,5 +377,7 @@ void mg_record_end(struct mg_exchange *ex)
   bool kept = has_room(recorder, 0) && (wanted ? mg_record_put_end(recorder, ex, request_level, response_level)
                                                : mg_record_put_drop(recorder, ex));
   if (!kept) note_gap(recorder, ex->record.number, MG_GAP_END_LOST, ex->gateway);
+  recorder->plain_bytes += ex->record.bytes;
+  if (ex->tally) mg_tally_add(&ex->tally->journal_bytes, ex->record.bytes);
   pushed(recorder);
 }

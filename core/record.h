@@ -43,6 +43,7 @@ struct mg_record {
   uint8_t crcs;               /* bit by side */
   uint32_t crc[2];
   uint64_t body_bytes[2]; /* recorded so far */
+  uint64_t bytes;         /* of its entries, before compression */
 };
 
 /** Opens the shard of the gateway's slot below storage.work_dir, which is made if it is not there: lock, recovery,

@@ -27,6 +27,14 @@ static struct head split_head(struct mg_str raw)
   return head;
 }
 
+/* Commits an entry of an exchange and counts what it takes. */
+static void commit(struct mg_stage *stage, struct mg_record *record, size_t len, enum mg_entry_type type, uint8_t info,
+                   uint16_t aux)
+{
+  mg_stage_commit(stage, len, type, info, aux);
+  record->bytes += MG_ENTRY_HEADER_BYTES + len;
+}
+
 static bool too_big(enum mg_text_kind kind, struct mg_str raw)
 {
   return mg_texts_bound(kind, raw) > MG_TEXT_BOUND_MAX;
@@ -49,7 +57,7 @@ static bool put_long_line(struct mg_recorder *recorder, struct mg_exchange *ex, 
     *at++ = (uint8_t)which;
     *at++ = done > 0;
     memcpy(at, text + done, part);
-    mg_stage_commit(stage, (size_t)(at + part - start), MG_ENTRY_HEAD, 0, 0);
+    commit(stage, &ex->record, (size_t)(at + part - start), MG_ENTRY_HEAD, 0, 0);
     done += part;
     if (!part) break;
   }
@@ -153,7 +161,7 @@ bool mg_record_put_start(struct mg_recorder *recorder, struct mg_exchange *ex, c
   at = put_context(recorder, ex, at);
   if (record->has_line) at = mg_texts_put(recorder->texts, stage, at, MG_TEXT_REQUEST_LINE, head.line);
   if (record->has_headers) at = mg_texts_put_block(recorder->texts, stage, at, &block);
-  mg_stage_commit(stage, (size_t)(at - start), MG_ENTRY_START, 0, 0);
+  commit(stage, record, (size_t)(at - start), MG_ENTRY_START, 0, 0);
   return true;
 }
 
@@ -338,7 +346,8 @@ bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, uns
   if (ex->record.crcs) at = put_crcs(&ex->record, at);
   if (attribute_count) at = mg_varint_put(at, attribute_count);
   for (unsigned i = 0; i < 2 * attribute_count; i++) at = mg_texts_put(texts, stage, at, MG_TEXT_PLAIN, attributes[i]);
-  mg_stage_commit(stage, (size_t)(at - start), MG_ENTRY_END, bits_of((now_ns - ex->began_ns) / 1000), (uint16_t)status);
+  commit(stage, &ex->record, (size_t)(at - start), MG_ENTRY_END, bits_of((now_ns - ex->began_ns) / 1000),
+         (uint16_t)status);
   return true;
 }
 
@@ -351,7 +360,7 @@ bool mg_record_put_drop(struct mg_recorder *recorder, struct mg_exchange *ex)
   uint8_t *start = mg_stage_begin(stage, 32, time_us, ex->record.number);
   if (!start) return false;
   uint8_t *at = mg_prefix_put(stage, start, time_us, ex->record.number);
-  mg_stage_commit(stage, (size_t)(at - start), MG_ENTRY_DROP, 0, 0);
+  commit(stage, &ex->record, (size_t)(at - start), MG_ENTRY_DROP, 0, 0);
   return true;
 }
 
@@ -397,14 +406,14 @@ bool mg_record_put_piece(struct mg_recorder *recorder, struct mg_exchange *ex, u
   if (known) {
     at = mg_reference_put(at, known);
     record->crc[side] = crc;
-    mg_stage_commit(stage, (size_t)(at - start), MG_ENTRY_BODY, 0, 0);
+    commit(stage, record, (size_t)(at - start), MG_ENTRY_BODY, 0, 0);
     return true;
   }
   *at++ = 0;
   memcpy(at, bytes.ptr, bytes.len);
   record->crc[side] = mg_crc32c(record->crc[side], bytes.ptr, bytes.len);
   mg_texts_note_piece(recorder->texts, stage, at, bytes.len, record->crc[side], offset == 0);
-  mg_stage_commit(stage, (size_t)(at + bytes.len - start), MG_ENTRY_BODY, 0,
-                  record->raw[side] ? (uint16_t)bytes.len : 0);
+  commit(stage, record, (size_t)(at + bytes.len - start), MG_ENTRY_BODY, 0,
+         record->raw[side] ? (uint16_t)bytes.len : 0);
   return true;
 }

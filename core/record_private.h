@@ -39,6 +39,7 @@ struct mg_recorder {
   uv_timer_t *rest; /* runs while a slot is open that nobody closes for being full */
   uint64_t rest_gen;
   unsigned rest_ticks;
+  uint64_t plain_bytes;          /* of all entries of exchanges that have ended */
   uint64_t gap_first, gap_count; /* not recorded, and not said so yet */
   uint8_t gap_reason;
   struct mg_context contexts[MG_CONTEXTS];

@@ -40,6 +40,7 @@ enum { MG_WORKERS_MAX = 256, MG_TARGET_ADDRESSES_MAX = 8, MG_CACHE_LINE = 64 };
   X(journal_exchanges)    \
   X(journal_dropped)      \
   X(journal_bytes)        \
+  X(journal_plain_bytes)  \
   X(journal_repairs)
 
 /** One worker's lines. The worker writes, the master reads; values only ever tear across fields, never within one. */
@@ -49,7 +50,8 @@ struct mg_worker_cell {
   _Atomic uint32_t running_route;                        /* what Lua is running: route index + 1, 0 for nothing */
   _Atomic uint32_t running_filter;                       /* position in the route's chain, from 1 */
   _Atomic uint64_t running_generation;
-  _Atomic uint32_t journal_errno; /* what keeps the journal from being written; 0: nothing */
+  _Atomic uint32_t journal_slots, journal_slots_used; /* of the stage; 0: nothing is recorded */
+  _Atomic uint32_t journal_errno;                     /* what keeps the journal from being written; 0: nothing */
   _Atomic int32_t pid;
   _Alignas(MG_CACHE_LINE) struct {
 #define X(field) _Atomic uint64_t field;

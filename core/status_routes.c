@@ -44,6 +44,7 @@ static void route(const struct mg_status *status, unsigned index, struct mg_buf 
   mg_json_number(out, "tunnels", sum.tunnels);
   mg_json_number(out, "bytes_in", sum.bytes_in);
   mg_json_number(out, "bytes_out", sum.bytes_out);
+  mg_json_number(out, "journal_bytes", sum.journal_bytes);
   mg_json_number(out, "duration_us", sum.duration_us);
   durations(&sum, out);
   mg_json_close(out, "},");
@@ -102,12 +103,25 @@ static void tailer(const char *path, struct mg_buf *out)
   mg_json_close(out, "},");
 }
 
+/* The workers' stages together. */
+static void stages(const struct mg_status *status, struct mg_buf *out)
+{
+  uint64_t slots = 0, used = 0;
+  for (unsigned i = 0; i < mg_workers_count(status->workers); i++) {
+    slots += atomic_load(&mg_shm_worker(status->shm, i)->journal_slots);
+    used += atomic_load(&mg_shm_worker(status->shm, i)->journal_slots_used);
+  }
+  mg_json_number(out, "stage_slots", slots);
+  mg_json_number(out, "stage_slots_used", used);
+}
+
 static void journal(const struct mg_status *status, struct mg_buf *out)
 {
   uint64_t left;
   mg_buf_printf(out, "\"journal\":{");
   mg_json_field(out, "folder", status->settings->work_dir);
   if (mg_space_left(status->settings->work_dir, &left)) mg_json_number(out, "available_bytes", left);
+  stages(status, out);
   mg_buf_printf(out, "\"tailers\":[");
   for (unsigned i = 0; i < status->settings->tailer_count; i++) tailer(status->settings->tailers[i], out);
   mg_json_close(out, "],");

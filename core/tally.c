@@ -84,6 +84,7 @@ void mg_tally_sum(struct mg_tally_sum *sum, const struct mg_tally *tally)
   sum->tunnels += read(&tally->tunnels);
   sum->bytes_in += read(&tally->bytes_in);
   sum->bytes_out += read(&tally->bytes_out);
+  sum->journal_bytes += read(&tally->journal_bytes);
   sum->duration_us += read(&tally->duration_us);
   sum_codes(sum->requests, &tally->requests);
   sum_codes(sum->upstream, &tally->upstream);

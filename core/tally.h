@@ -28,6 +28,7 @@ struct mg_tally {
   _Atomic uint64_t tunnels;             /* of them, those that have become tunnels are counted here alone */
   _Atomic uint64_t bytes_in;            /* bodies, from clients and to them */
   _Atomic uint64_t bytes_out;
+  _Atomic uint64_t journal_bytes; /* recorded, before compression */
   _Atomic uint64_t duration_us;   /* of all answered exchanges together */
   struct mg_code_counts requests; /* as clients got them */
   struct mg_code_counts upstream; /* as upstreams gave them, before any filter */
@@ -36,7 +37,7 @@ struct mg_tally {
 
 /** Plain numbers: several workers' tallies added up. Status 0 holds what could not be told apart. */
 struct mg_tally_sum {
-  uint64_t active, tunnels, bytes_in, bytes_out, duration_us;
+  uint64_t active, tunnels, bytes_in, bytes_out, journal_bytes, duration_us;
   uint64_t requests[MG_STATUS_END];
   uint64_t upstream[MG_STATUS_END];
   uint64_t durations[MG_TALLY_BUCKETS];

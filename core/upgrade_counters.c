@@ -50,6 +50,7 @@ static void write_route(struct mg_str id, const struct mg_tally_sum *sum, struct
   mg_buf_printf(out, "route %.*s\n", (int)id.len, id.ptr);
   line(out, "bytes", "in", sum->bytes_in);
   line(out, "bytes", "out", sum->bytes_out);
+  line(out, "bytes", "journal", sum->journal_bytes);
   line(out, "duration", "us", sum->duration_us);
   write_by_number(out, "request", sum->requests, MG_STATUS_END);
   write_by_number(out, "upstream", sum->upstream, MG_STATUS_END);
@@ -97,7 +98,10 @@ static void read_route(struct mg_tally *tally, const char *what, const char *nam
 {
   unsigned number = (unsigned)strtoul(name, NULL, 10);
   if (strcmp(what, "bytes") == 0)
-    store(strcmp(name, "in") == 0 ? &tally->bytes_in : &tally->bytes_out, value);
+    store(strcmp(name, "in") == 0        ? &tally->bytes_in
+          : strcmp(name, "journal") == 0 ? &tally->journal_bytes
+                                         : &tally->bytes_out,
+          value);
   else if (strcmp(what, "duration") == 0)
     store(&tally->duration_us, value);
   else if (strcmp(what, "request") == 0 && number < MG_STATUS_END)

@@ -178,10 +178,18 @@ describe("/metrics", function()
     }
     gateway:get("/")
     local samples = scrape_until(gateway, function(s)
-      return s["moongate_journal_exchanges_total"] == 1
+      return s["moongate_journal_exchanges_total"] == 1 and s["moongate_journal_bytes_total"] > 0
+        and s["moongate_journal_plain_bytes_total"] > 0
     end, "the record")
     assert.equal(0, samples["moongate_journal_exchanges_dropped_total"])
     assert.truthy(samples["moongate_journal_available_bytes"] > 0)
+    local plain = samples["moongate_journal_plain_bytes_total"]
+    assert.truthy(plain > 40 and plain < 4000, plain)
+    assert.equal(plain, samples['moongate_route_journal_bytes_total{route="all"}'])
+    assert.equal(samples["moongate_journal_bytes_total"], samples['moongate_journal_shard_bytes_total{worker="0"}'])
+    local slots, used = samples['moongate_journal_stage_slots{worker="0"}'],
+      samples['moongate_journal_stage_slots_used{worker="0"}']
+    assert.truthy(slots >= 2 and used <= slots, ("%d of %d"):format(used, slots))
   end)
 
   it("is OpenMetrics for those who ask for it", function()
