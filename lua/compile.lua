@@ -21,8 +21,6 @@ local compile = {}
 
 local SLEEP_SECONDS_MAX = 86400
 local FILTERS_PER_FUNCTION = 16 -- three upvalues each, of the 60 that a function may have
-local turn = C.mg_filter_turn()
-if turn == nil then turn = ffi.new("struct mg_turn") end -- in the builder, where nothing runs
 local KINDS = {
   path = C.MG_MATCH_PATH, prefix = C.MG_MATCH_PREFIX, segments = C.MG_MATCH_SEGMENTS, host = C.MG_MATCH_HOST,
   method = C.MG_MATCH_METHOD, header = C.MG_MATCH_HEADER, has_header = C.MG_MATCH_HAS_HEADER,
@@ -205,7 +203,7 @@ end
 
 local function chain_part(chain, first, last, phase, meters, timed)
   local source = chain_source(chain, first, last, phase, meters, timed)
-  local values, count = { C, turn, turn.position, meters.calls }, 4
+  local values, count = { C, meters.turn, meters.turn.position, meters.calls }, 4
   for i = first, last do
     local entry = chain[i]
     local run = wrapped(entry, entry.module[phase.name])
@@ -268,7 +266,8 @@ end
 
 --- Gives each filter of a route its meter, the same in every phase, and the route a place to count calls in.
 -- @param generation the struct mg_generation that counts; nil in the builder, where nothing runs
--- @return { first = number of the first filter's meter, [entry] = number, calls = int32_t[] from the first meter on }
+-- @return { first = number of the first filter's meter, [entry] = number, calls = int32_t[] from the first meter on,
+--   turn = the struct mg_turn of this process, one of its own in the builder }
 local function metering(generation, route, entries)
   local meters = { first = 0 }
   for position, entry in ipairs(entries) do
@@ -276,6 +275,7 @@ local function metering(generation, route, entries)
       or position - 1
   end
   if entries[1] then meters.first = meters[entries[1]] end
+  meters.turn = generation and C.mg_filter_turn() or ffi.new("struct mg_turn")
   meters.calls = generation and C.mg_generation_counts(generation, meters.first, #entries)
     or ffi.new("int32_t[?]", #entries)
   return meters

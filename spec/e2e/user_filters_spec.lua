@@ -143,7 +143,7 @@ return f
     local gateway = gateway_with("[ keep ]", { keep = source })
     local client = gateway:connect()
     for i = 1, 20 do assert.equal("n" .. i, client:get("/", ("X-From: n%d\r\n"):format(i)):header("x-from")) end
-    local line = "finished n20 200 6 all (exchange "
+    local line = "finished n20 200 6 all exchange="
     h.eventually(function() return gateway:log():find(line, 1, true) end, 3, "the log filter's line")
   end)
 

@@ -68,7 +68,7 @@ describe("moongate.test", function()
   it("refuses wrong options as the gateway would, and unknown words", function()
     for _, case in ipairs {
       { { filter = "AddRequestHeader", conf = { nmae = "x" } }, "did you mean name?" },
-      { { filter = "AddRequestHeadr" }, "did you mean AddRequestHeader?" },
+      { { filter = "AddRequestHeadr" }, "did you mean AddRequestHeader or SetRequestHeader?" },
       { { filter = { api = 2, request = print } }, "this version has api = 1" },
       { { filter = { api = 1, reqest = print } }, "did you mean request?" },
       { { filtre = "x" }, "unknown option filtre" },
