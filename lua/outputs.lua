@@ -121,6 +121,13 @@ local function open_one(entry, folder)
 end
 
 
+--- What an output has failed with, named once: it may be the message of an archive that was to be written first.
+local function message(one, why)
+  local text = tostring(why)
+  return text:find("^output [%w_%-]+: ") and text or ("output %s: %s"):format(one.name, text)
+end
+
+
 --- Calls a function of an output: true, or false and a message; false alone when nobody reads any more.
 local function ask(one, what, argument)
   local run = one.module[what]
@@ -128,7 +135,7 @@ local function ask(one, what, argument)
   local ok, taken, why = pcall(run, one.state, argument)
   if ok and taken then return true end
   if ok and why == CLOSED then return false end
-  return false, ("output %s: %s"):format(one.name, tostring(not ok and taken or why or "failed without a reason"))
+  return false, message(one, not ok and taken or why or "failed without a reason")
 end
 
 
@@ -168,7 +175,7 @@ local function set_of(list, exchange)
       if not (ok and taken) then
         for k = i, 1, -1 do ask(list[k], "undo") end
         if ok and why == CLOSED then return false end
-        return false, ("output %s: %s"):format(one.name, tostring(not ok and taken or why or "took no exchange"))
+        return false, message(one, not ok and taken or why or "took no exchange")
       end
     end
     return true
