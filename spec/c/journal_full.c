@@ -6,8 +6,8 @@
 
 #include "journal_support.h"
 
-static int calls_left; /* until calls fail; negative: never */
-static int failing_with;
+static _Atomic int calls_left; /* until calls fail; negative: never */
+static _Atomic int failing_with;
 
 static int may(void)
 {
