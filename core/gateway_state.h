@@ -99,7 +99,7 @@ struct mg_gateway {
   struct mg_timer clock;
   char date[32];
   size_t date_len;
-  uint16_t slot;       /* in ids and of the journal's shard: different from a predecessor's that still drains */
+  uint16_t slot; /* in ids and of the journal's shard: different from a predecessor's that still drains */
   uint16_t shm_slot;
   uint16_t port; /* for X-Forwarded-Port */
   struct mg_name_memo names[MG_NAME_MEMOS];

@@ -20,7 +20,7 @@ struct mg_status {
   const char *management; /* NULL: none */
   const char *control;
   const char *routes;
-  const char *server; /* the file of settings; NULL: none */
+  const char *server;  /* the file of settings; NULL: none */
   const char *upgrade; /* what became of one, with its time; NULL: there was none */
   time_t started;
   enum mg_state state;
