@@ -186,7 +186,8 @@ function own.request(req) CALLS[req:query("call")](req) end]], { h.origin().port
     local messages = {
       cookie_name = 'set_cookie("a b"): not a name', cookie_value = 'set_cookie("a"): a value with control',
       target = "set_target(\"2\"): not a path, query, host or target", target_text = "set_target: a number from 1",
-      table_value = 'set_query("a"): the value is a table', regex = "cannot convert 'string'",
+      table_value = 'set_query("a"): the value is a table',
+      regex = 'header_matches("a"): an expression of moongate.regex is missing',
       no_regex = 'query_matches("call"): an expression of moongate.regex is missing',
       pattern = "moongate.regex: the pattern is a string",
     }

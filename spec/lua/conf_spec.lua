@@ -109,6 +109,15 @@ describe("a routes file", function()
     assert.equal(3, config.routes[1].upstream.retries)
   end)
 
+  it("gives filters with the same options options of their own", function()
+    local filters = "filters: [ { SetStatus: { status: 201 } } ], upstream: { targets: [ { url: 'http://a' } ] }"
+    local loaded = assert(support.routes(("routes: [ { id: a, match: [], %s }, { id: b, match: [], %s } ]\n"):format(
+      filters, filters)))
+    local first, second = loaded.config.routes[1].filters[1].conf, loaded.config.routes[2].filters[1].conf
+    assert.same(first, second)
+    assert.are_not.equal(first, second)
+  end)
+
   it("may have no upstream where a filter can answer", function()
     assert.is_nil(load(HEAD .. "    upstream: ~\n    filters: [ { tenant: { allow: x } } ]\n").routes[1].upstream)
   end)

@@ -58,6 +58,27 @@ describe("variables", function()
 end)
 
 
+describe("nodes that say the same", function()
+  local function spelled(text)
+    return tree.spelled(assert(yaml.parse(text)))
+  end
+
+  it("are spelled alike wherever they stand, and others are not", function()
+    assert.equal(spelled("{ a: b, c: [ 1, x ] }"), spelled("a: b\nc:\n  - 1\n  - x\n"))
+    local seen = {}
+    for _, text in ipairs { "a: 1", "a: '1'", "a: [ 1 ]", "a: { 1: ~ }", "b: 1", "{ a: 1, b: 2 }", "{ b: 2, a: 1 }",
+      "a: [ 1, 2 ]", "a: [ [ 1 ], 2 ]", "a: [ [ 1, 2 ] ]", "a: [ 12 ]", "a: ''", "a:" } do
+      assert.is_nil(seen[spelled(text)], text)
+      seen[spelled(text)] = true
+    end
+  end)
+
+  it("are not compared where they hold a function", function()
+    assert.is_nil(tree.spelled(assert(tree.from_lua { a = { print } })))
+  end)
+end)
+
+
 describe("a Lua table", function()
   it("becomes a tree that gives the same table", function()
     local value = { a = { 1, "x", true }, b = { c = { d = "e" } } }
