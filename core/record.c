@@ -114,6 +114,15 @@ static struct mg_shard_options shard_options(const struct mg_settings *settings,
                                    .now_us = wall_us()};
 }
 
+/* A worker fills one shard: its loop is the only one that records there, and more shards would only part what it knows
+ * of headers that come again. Said by one of them. */
+static void warn_of_shard_count(const struct mg_settings *settings, unsigned slot)
+{
+  if (slot != 0 || !settings->shard_count || settings->shard_count == settings->workers) return;
+  mg_log(MG_LOG_WARN, "storage.shard_count %llu: there is one shard for each worker, so there are %llu",
+         (unsigned long long)settings->shard_count, (unsigned long long)settings->workers);
+}
+
 /* --- batches at rest ---------------------------------------------------------------------------------------------- */
 
 /* A slot is closed by being full while there is much to do, which compresses best. When there is little, whoever
@@ -212,6 +221,7 @@ int mg_recorder_open(struct mg_recorder **out, struct mg_gateway *gateway, struc
   recorder->on_full = strcmp(settings->on_full, "drop") == 0    ? MG_FULL_DROP
                       : strcmp(settings->on_full, "block") == 0 ? MG_FULL_BLOCK
                                                                 : MG_FULL_REFUSE;
+  warn_of_shard_count(settings, slot);
   int result = make_folder(settings->work_dir, error);
   if (result == 0) result = mg_shard_open(&recorder->shard, &options, &mg_file_system, &recovery, error);
   if (result == 0) {

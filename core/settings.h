@@ -48,6 +48,7 @@
   X(MS, resolve_interval_ms, "upstream.resolve_interval", 30000)                                    \
   X(TEXT, work_dir, "storage.work_dir", "journals")                                                 \
   X(BYTES, shard_bytes, "storage.shard_size", 67108864)                                             \
+  X(NUMBER, shard_count, "storage.shard_count", 0)                                                  \
   X(BYTES, stage_bytes, "storage.stage_size", 1048576)                                              \
   X(FLAG, pre_fault, "storage.pre_fault", false)                                                    \
   X(TEXT, compression, "storage.compression", "zstd")                                               \

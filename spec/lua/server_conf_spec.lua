@@ -11,7 +11,9 @@ end
 
 
 -- Keys that are absent where the core has a zero.
-local WITHOUT_DEFAULT = { ["server.workers"] = true, ["storage.journal_security.fingerprint_key"] = true }
+local WITHOUT_DEFAULT = {
+  ["server.workers"] = true, ["storage.shard_count"] = true, ["storage.journal_security.fingerprint_key"] = true,
+}
 
 -- key → { type, default } of core/settings.h.
 local function core_settings()
