@@ -284,6 +284,10 @@ function catalog.main(argv)
     complain(options and "takes one name" or words)
     return USAGE
   end
+  if options["--markdown"] and words[1] then
+    complain("takes a name or --markdown, which prints all that are built in")
+    return USAGE
+  end
   sandbox.seal()
   local filters, unusable = catalog.read(options)
   local chosen, how = selection(options, words, filters, unusable)

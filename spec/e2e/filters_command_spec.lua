@@ -95,6 +95,7 @@ in YAML
     local file = assert(io.open("filters/README.md"))
     local written = file:read("*a"):match("\n(### .*)$")
     file:close()
+    assert.equal(2, helper.moongate({ "filters", "--markdown", "SetStatus" }).code)
     assert.equal(run.out, written, "not as `moongate filters --markdown` prints it: put its output there")
   end)
 
