@@ -202,10 +202,11 @@ static void find_slots(struct walk *walk, int fd, struct snapshot *snapshot)
   if (snapshot->count) qsort(snapshot->slots, snapshot->count, sizeof *snapshot->slots, by_lsn);
 }
 
-/* The newest first: when it was begun the ones before it were complete. */
+/* In any order: all headers were read before, so every slot but the newest of them was complete then, and one that was
+ * begun anew since is in a segment, which is looked at later. */
 static void copy_slots(struct walk *walk, int fd, struct snapshot *snapshot)
 {
-  for (size_t i = snapshot->count; i-- > 0;) {
+  for (size_t i = 0; i < snapshot->count; i++) {
     struct copied_slot *slot = &snapshot->slots[i];
     uint64_t offset = MG_STAGE_HEADER_BYTES + (uint64_t)slot->index * MG_SLOT_BYTES, gen = 0;
     slot->bytes = aligned_alloc(64, MG_SLOT_BYTES);

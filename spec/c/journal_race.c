@@ -50,7 +50,7 @@ static void record(const char *folder, bool threaded)
     if (i % 512 == 0) usleep(500);
     if (i % 8192 == 0) usleep(20000); /* a slow reader, under sanitizers, has to find something in the stage too */
   }
-  usleep(200000);
+  for (int i = 0; i < 1000 && !atomic_load(&told->steps); i++) usleep(10000); /* until a walk found some in the stage */
   _exit(mg_shard_close(&shard) == 0 ? 0 : 2);
 }
 
@@ -62,6 +62,7 @@ static void race(bool threaded)
   int status;
   fresh_folder(folder, "/dev/shm");
   atomic_store(&told->acknowledged, 0);
+  atomic_store(&told->steps, 0);
   pid_t pid = fork();
   if (pid == 0) record(folder, threaded);
   for (bool running = true; running; walks++) {
@@ -75,6 +76,7 @@ static void race(bool threaded)
     CHECK(view.census.last >= before);
     CHECK(view.census.entries == view.census.last);
     staged += view.staged > 0;
+    atomic_store(&told->steps, staged > 0 && walks > 3);
   }
   CHECK_INT(status, 0);
   fprintf(stderr, "%u walks, %u with entries out of the stage\n", walks, staged);
