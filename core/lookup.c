@@ -23,6 +23,8 @@ enum {
   CPU_SECONDS_MAX = 20,
   MEMORY_MAX = 512 << 20,
   NICE = 10,
+  FIRST_SPAN_US = 10000000, /* that is looked at first, and how much longer each further one is */
+  LONGER = 30,
   ARENA_BYTES = 16384,
   BODY_BYTES_MAX = 1 << 20 /* shown of an exchange's bodies together */
 };
@@ -188,10 +190,10 @@ static int look(struct find *find, const char *folder, const struct round *round
 
 static int look_back(struct find *find, const char *folder)
 {
-  uint64_t now_us = clock_us(CLOCK_REALTIME), span_us = 2000000;
+  uint64_t now_us = clock_us(CLOCK_REALTIME), span_us = FIRST_SPAN_US;
   struct round round = {.until_us = UINT64_MAX};
   int result = 0;
-  for (; result == 0 && !find->late && find->count < find->limit && round.until_us; span_us *= 10) {
+  for (; result == 0 && !find->late && find->count < find->limit && round.until_us; span_us *= LONGER) {
     bool whole = find->wanted.id.len || span_us > 86400ull * 400 * 1000000 || span_us >= now_us;
     round.from_us = whole ? 0 : now_us - span_us;
     if (round.from_us <= find->wanted.since_us) round.from_us = find->wanted.since_us;
