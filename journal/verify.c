@@ -18,6 +18,8 @@ struct tally {
   uint64_t accepted, recorded, dropped_at_none, gaps[REASONS], bodies;
   uint64_t open; /* begun, without an end so far */
   uint64_t unexplained;
+  uint64_t first_number; /* exchanges before it began in segments that are gone; 0: none are, UINT64_MAX: all so far */
+  uint64_t begun_before; /* of those, ended in what is left */
   uint32_t epoch, epochs;
   uint64_t next_number; /* in this epoch; 0: none seen */
   uint64_t incomplete;
@@ -66,9 +68,18 @@ static void explain(struct tally *tally, uint64_t from, uint64_t count)
   see_number(tally, from, count, true);
 }
 
+/* Whether an exchange ends here whose beginning was deleted with its segment. */
+static bool began_before(struct tally *tally, uint64_t number, uint64_t count)
+{
+  if (number >= tally->first_number) return false;
+  tally->begun_before += count;
+  return true;
+}
+
 static void take_gap(struct tally *tally, const struct mg_entry *entry)
 {
   unsigned reason = entry->reason < REASONS ? entry->reason : 0;
+  if (reason == MG_GAP_END_LOST && began_before(tally, entry->number, entry->count)) return;
   tally->gaps[reason] += entry->count;
   if (reason == MG_GAP_NO_SPACE) {
     tally->accepted += entry->count;
@@ -84,26 +95,32 @@ static bool take_entry(void *context, const struct mg_origin_of *origin, const s
   struct verification *verification = context;
   struct tally *tally = &verification->shards[origin->shard % SHARDS_MAX];
   (void)scope;
-  if (!tally->entries) tally->first_lsn = origin->lsn;
+  if (!tally->entries) {
+    tally->first_lsn = origin->lsn;
+    tally->first_number = origin->lsn == 1 ? 0 : UINT64_MAX;
+  }
   if (tally->epoch != origin->epoch) {
     end_epoch(tally);
     tally->epoch = origin->epoch;
-    tally->epochs++;
+    if (tally->epochs++) tally->first_number = 0;
   }
   tally->entries++;
   tally->last_lsn = origin->lsn;
   tally->staged += origin->staged;
   switch (entry->type) {
   case MG_ENTRY_START:
+    if (tally->first_number == UINT64_MAX) tally->first_number = entry->number;
     see_number(tally, entry->number, 1, tally->first_lsn == 1 || tally->epochs > 1);
     tally->accepted++;
     tally->open++;
     break;
   case MG_ENTRY_END:
+    if (began_before(tally, entry->number, 1)) break;
     tally->recorded++;
     tally->open -= tally->open > 0;
     break;
   case MG_ENTRY_DROP:
+    if (began_before(tally, entry->number, 1)) break;
     tally->dropped_at_none++;
     tally->open -= tally->open > 0;
     break;
@@ -166,6 +183,9 @@ static uint64_t print_shard(struct mg_buf *out, unsigned number, struct tally *t
                 (unsigned long long)tally->dropped_at_none, (unsigned long long)tally->incomplete);
   mg_buf_printf(out, " + %llu dropped for want of space + %llu whose end was lost\n",
                 (unsigned long long)tally->gaps[MG_GAP_NO_SPACE], (unsigned long long)tally->gaps[MG_GAP_END_LOST]);
+  if (tally->begun_before)
+    mg_buf_printf(out, "  %llu more ended that had begun in segments that are gone\n",
+                  (unsigned long long)tally->begun_before);
   if (still_open)
     mg_buf_printf(out, "  of those without an end, %llu are of the last run and may be under way\n",
                   (unsigned long long)still_open);
