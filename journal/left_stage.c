@@ -15,12 +15,14 @@ static int by_base_lsn(const void *a, const void *b)
   return x->base_lsn < y->base_lsn ? -1 : x->base_lsn > y->base_lsn;
 }
 
-static uint64_t count_entries(const uint8_t *bytes, const struct mg_slot *slot)
+static uint64_t count_entries(struct mg_left_stage *stage, const uint8_t *bytes, const struct mg_slot *slot)
 {
   uint32_t at = MG_SLOT_HEADER_BYTES, tag = mg_slot_tag(slot->epoch, slot->gen);
   struct mg_staged entry;
   uint64_t count = 0;
   while (mg_slot_entry(bytes, tag, slot->gen, true, &at, &entry) == 1) count++;
+  uint64_t commit = at + 8 <= MG_SLOT_BYTES ? mg_get64(bytes + at) : 0;
+  stage->damages += (uint32_t)commit == tag && commit >> 32 != 0;
   return count;
 }
 
@@ -33,7 +35,7 @@ static void find_slots(struct mg_left_stage *stage, size_t slots)
     left->bytes = stage->copy + i * MG_SLOT_BYTES;
     if (!mg_slot_read(&slot, left->bytes) || slot.epoch != stage->header.epoch) continue;
     left->base_lsn = slot.base_lsn;
-    left->count = count_entries(left->bytes, &slot);
+    left->count = count_entries(stage, left->bytes, &slot);
     if (left->count) stage->count++;
   }
   if (stage->count) qsort(stage->slots, stage->count, sizeof *stage->slots, by_base_lsn);

@@ -13,6 +13,7 @@ struct mg_left_stage {
   struct mg_stage_header header; /* epoch 0: there is none */
   struct mg_left_slot *slots;    /* those with entries, by LSN */
   size_t count;
+  unsigned damages; /* committed entries with a wrong checksum: their slots end there */
   uint8_t *copy;
 };
 

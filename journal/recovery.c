@@ -256,6 +256,7 @@ static int take_stage(struct state *state)
   int result = 0;
   if (state->stage.header.epoch < state->epoch) return 0; /* it had been emptied before its successor began */
   state->epoch = state->stage.header.epoch;
+  state->recovery->damages += state->stage.damages;
   for (size_t i = 0; i < state->stage.count && result == 0; i++) result = take_slot(state, state->stage.slots[i].bytes);
   return result;
 }
