@@ -8,6 +8,14 @@
 #include "file.h"
 #include "format.h"
 
+enum {
+  MG_DOORBELL_BYTES = 65536,
+  MG_DOORBELL_COUNT_AT = 64,
+  MG_DOORBELL_LINES_AT = 128,
+  MG_DOORBELL_LINE_BYTES = 64, /* a processor's cache line, so that shards do not share one */
+  MG_DOORBELL_SHARDS = 1000
+};
+
 struct mg_doorbell {
   const struct mg_file_ops *ops;
   uint8_t *map; /* NULL: there is none, which everything here puts up with */
