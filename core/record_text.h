@@ -56,7 +56,7 @@ size_t mg_texts_redact(struct mg_texts *texts, enum mg_text_kind kind, struct mg
 /** A piece of a body that stands in this scope already, byte for byte; NULL if none is known. *crc is its checksum. */
 const struct mg_place *mg_texts_find_piece(struct mg_texts *texts, const struct mg_stage *stage, struct mg_str bytes,
                                            uint32_t *crc);
-/** Notes a piece that has just been written at `at` in the open slot as the next definition. keep: it begins a body, was
- * looked for before and may be found again; crc is its own then. */
+/** Notes a piece that has just been written at `at` in the open slot as the next definition. keep: it begins a body,
+ * was looked for before and may be found again; crc is its own then. */
 void mg_texts_note_piece(struct mg_texts *texts, struct mg_stage *stage, const uint8_t *at, size_t len, uint32_t crc,
                          bool keep);

@@ -160,6 +160,6 @@ TEST(the_key_file)
   remove(folder);
 }
 
-RUN_TESTS({"a_fingerprint_is_the_start_of_the_mac", a_fingerprint_is_the_start_of_the_mac},
-          {"a_long_key", a_long_key}, {"headers_by_the_lists", headers_by_the_lists}, {"lists_of_ones_own", lists_of_ones_own},
+RUN_TESTS({"a_fingerprint_is_the_start_of_the_mac", a_fingerprint_is_the_start_of_the_mac}, {"a_long_key", a_long_key},
+          {"headers_by_the_lists", headers_by_the_lists}, {"lists_of_ones_own", lists_of_ones_own},
           {"query_values", query_values}, {"the_key_file", the_key_file})

@@ -33,8 +33,8 @@ static struct mg_str records(char out[BODY])
 {
   int len = 0;
   while (len < BODY - 100)
-    len += snprintf(out + len, 100, "{\"identifier\":%u,\"available\":true,\"category\":\"garden\",\"price\":%u},", dice(),
-                    dice() % 1000);
+    len += snprintf(out + len, 100, "{\"identifier\":%u,\"available\":true,\"category\":\"garden\",\"price\":%u},",
+                    dice(), dice() % 1000);
   return mg_str(out, (size_t)len);
 }
 
