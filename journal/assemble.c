@@ -246,10 +246,11 @@ static struct mg_found_exchange *find(struct mg_assembler *assembler, const stru
 {
   struct mg_lane *lane = &assembler->lanes[origin->shard];
   struct mg_found_exchange **at = mg_assembler_place(assembler, origin->shard, origin->epoch, entry->number);
-  if (*at) return *at;
+  struct mg_found_exchange *exchange = *at;
+  if (exchange) return exchange;
   if (!mg_assembler_make_room(assembler, lane, origin->epoch)) return NULL;
   at = mg_assembler_place(assembler, origin->shard, origin->epoch, entry->number);
-  struct mg_found_exchange *exchange = mg_assembler_add(assembler, at, origin->shard, origin->epoch, entry->number);
+  exchange = mg_assembler_add(assembler, at, origin->shard, origin->epoch, entry->number);
   exchange->first = (struct mg_first_entry){origin->epoch, origin->lsn, origin->segment, origin->offset};
   exchange->start_us = entry->time_us;
   mg_exchange_list_add(&lane->open, exchange);

@@ -309,16 +309,25 @@ static int read_shard(struct mg_follow *follow, struct mg_follow_shard *shard, b
   return look && !shard->open ? mg_follow_stage(follow, shard) : 0;
 }
 
+/* Something came and nobody rang: the doorbell may be another file by now, or there was none when we began. */
+static void watch_again(struct mg_follow *follow)
+{
+  mg_doorbell_close(&follow->doorbell);
+  mg_doorbell_watch(&follow->doorbell, follow->ops, follow->folder);
+  follow->seen = mg_doorbell_count(&follow->doorbell) - 1; /* what came since is looked for before we sleep */
+}
+
 int64_t mg_follow_read(struct mg_follow *follow, bool look)
 {
   follow->told = 0;
   follow->seen = mg_doorbell_count(&follow->doorbell);
   int result = look ? mg_follow_look(follow) : 0;
-  if (look && !follow->doorbell.map) mg_doorbell_watch(&follow->doorbell, follow->ops, follow->folder);
   for (size_t i = 0; i < follow->count && result != -ECANCELED; i++) {
     int failed = read_shard(follow, follow->shards[i], look); /* one shard's trouble is not the others' */
     if (failed != 0) result = failed;
   }
+  if (look && (follow->told || !follow->doorbell.map) && mg_doorbell_count(&follow->doorbell) == follow->seen)
+    watch_again(follow);
   return result != 0 ? result : (int64_t)follow->told;
 }
 
