@@ -185,6 +185,31 @@ end)
 describe("readiness", function()
   after_each(h.cleanup)
 
+  it("is not there before the first configuration is in every worker", function()
+    local server = h.net.listen(function() end)
+    local port = server.port
+    server.close()
+    local folder, executable = h.folder(), h.process.absolute(os.getenv("MOONGATE") or "build/moongate")
+    h.make_folder(folder .. "/filters")
+    h.write(folder .. "/filters/slow.lua", "return { api = 1, version = '1', request = function() end,"
+      .. " init = function() local n = 0 for i = 1, 1e8 do n = n + i % 3 end end }")
+    h.write(folder .. "/routes.yaml", h.route_to(h.origin().port, "    filters: [ slow ]\n"))
+    local child = h.spawn({ executable, "run", "--routes", folder .. "/routes.yaml", "--host", "127.0.0.1",
+      "--port", "0", "--workers", "1", "--management-port", tostring(port), "--control", folder .. "/control.sock" })
+    local seen = {}
+    h.eventually(function()
+      local client = h.connect(port)
+      if not client then return false end
+      client:send("GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      local response = client:response()
+      client:close()
+      local status = response and json.decode(response.body).status
+      if status then seen[status] = response.status end
+      return status == "UP"
+    end, 30, "the gateway to be ready: " .. child:errors())
+    assert.same({ STARTING = 503, UP = 200 }, seen)
+  end)
+
   it("ends with the stop, while /health goes on", function()
     local go = false
     local gateway = h.gateway(h.origin(function(stream)
@@ -234,6 +259,62 @@ end)
 
 describe("/status.json", function()
   after_each(h.cleanup)
+
+  it("has the settings in effect, those that were changed marked, no secret among them", function()
+    local key = ("k"):rep(40)
+    local gateway = h.gateway {
+      routes = h.origin().port,
+      server = ("management: { token: 0123456789abcdef, idle_timeout: 90s }\nstorage: { journal_security: "
+        .. "{ fingerprint_key: %s } }\nlimits: { max_entity_size: 2mb }\n"):format(key),
+    }
+    local body = gateway:manage("/status.json").body
+    assert.is_nil(body:find("0123456789abcdef", 1, true) or body:find(key, 1, true))
+    local settings = {}
+    for _, one in ipairs(json.decode(body).settings) do settings[one.key] = one end
+    local function same(name, value, default)
+      assert.same({ key = name, value = value, default = default, changed = default and true or nil }, settings[name])
+    end
+    same("management.token", "******", "")
+    same("storage.journal_security.fingerprint_key", "******", "")
+    same("management.idle_timeout", "90s", "30s")
+    same("limits.max_entity_size", "2mb", "none")
+    same("http.request_body_timeout", "30s")
+    same("limits.max_header_size", "32kb")
+    same("management.show_bodies", "false")
+    -- a secret that comes to the settings has to come to the list of what is masked
+    local secrets = {}
+    local function walk(keys, prefix)
+      for name, spec in pairs(keys) do
+        if type(spec) == "table" and spec.secret then secrets[#secrets + 1] = prefix .. name end
+        if type(spec) == "table" and type(spec.keys) == "table" then walk(spec.keys, prefix .. name .. ".") end
+      end
+    end
+    require "spec.lua.support" -- finds the files of lua/
+    walk(require("moongate.server_conf").SCHEMA.keys, "")
+    assert.truthy(#secrets >= 2)
+    for _, name in ipairs(secrets) do assert.equal("******", settings[name] and settings[name].value, name) end
+  end)
+
+  it("keeps the reason of the last refused load, also after one that was not", function()
+    local gateway = h.gateway(h.origin().port)
+    local good = h.route_to(h.origin().port)
+    gateway:write_routes("routes: 7\n")
+    gateway:control("reload")
+    gateway:write_routes(good)
+    assert.equal(0, gateway:control("reload").code)
+    local status = json.decode(gateway:manage("/status.json").body)
+    assert.equal("done", status.last_load.outcome)
+    assert.truthy(status.last_refusal.text:find("routes: found", 1, true))
+    assert.truthy(status.last_refusal.at <= status.loaded_at)
+  end)
+
+  it("tells what each process takes", function()
+    local status = json.decode(h.gateway { routes = h.origin().port, workers = 2 }:manage("/status.json").body)
+    assert.equal(3, #status.processes)
+    for _, process in ipairs(status.processes) do
+      assert.truthy(process.resident_bytes > 1e6 and process.open_fds > 3 and process.max_fds >= process.open_fds)
+    end
+  end)
 
   it("has the routes in match order, in words, without what could be a secret", function()
     local origin = h.origin()
