@@ -13,9 +13,10 @@ enum { MG_PROBLEMS_MAX = 64, MG_PROBLEM_SIZE = 320 };
 
 struct mg_problem {
   enum mg_level level;
-  const char *component; /* "configuration", "workers", "upstream", "journal", "tailer", static; or a filter's name, borrowed */
-  unsigned position;     /* of a filter in its route's chain, from 1; else 0 */
-  struct mg_str route;   /* borrowed from the inventory; empty: it concerns all */
+  const char *
+      component; /* "configuration", "workers", "upstream", "journal", "tailer", static; or a filter's name, borrowed */
+  unsigned position;   /* of a filter in its route's chain, from 1; else 0 */
+  struct mg_str route; /* borrowed from the inventory; empty: it concerns all */
   char detail[MG_PROBLEM_SIZE];
 };
 
