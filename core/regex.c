@@ -13,7 +13,9 @@
 
 enum {
   STACK_BYTES_FIRST = 32 * 1024, /* PCRE2 takes as much of the machine's stack where it is given none */
-  HEAP_KIB_MAX = 2048            /* of a pattern that could not be compiled to machine code */
+  HEAP_KIB_MAX = 2048,           /* of a pattern that could not be compiled to machine code */
+  REPLACED_MAX = 64 << 20,       /* bytes of a text after its matches were replaced */
+  KEPT_MAX = 1 << 20             /* of them, until the next time */
 };
 
 struct mg_regex {
@@ -135,12 +137,14 @@ int mg_regex_replace(struct mg_regex *regex, const char *text, size_t len, const
   PCRE2_SIZE room = len + replacement_len + 64;
   int count;
   if (!regex) return MG_EINTERNAL;
+  if (regex->replaced.capacity > KEPT_MAX) mg_buf_free(&regex->replaced);
   do { /* twice at most for room: the first time it says how much it needs */
     regex->replaced.len = 0;
     mg_buf_reserve(&regex->replaced, room);
     room = regex->replaced.capacity;
     count = pcre2_substitute(regex->code, (PCRE2_SPTR)text, len, 0, options, regex->match, regex->limits,
                              (PCRE2_SPTR)replacement, replacement_len, (PCRE2_UCHAR *)regex->replaced.ptr, &room);
+    if (count == PCRE2_ERROR_NOMEMORY && room > REPLACED_MAX) return MG_EREGEX;
   } while (count == PCRE2_ERROR_NOMEMORY || (count == PCRE2_ERROR_JIT_STACKLIMIT && deepen_stack(regex)));
   if (count > 0) {
     *out = regex->replaced.ptr;

@@ -35,7 +35,8 @@ int mg_regex_group_number(const struct mg_regex *regex, const char *name, size_t
 
 /** Replaces every match in text by replacement, in which ${n} stands for a group (nothing, where it took no part)
  * and $$ for a '$'. The number of replacements, with the result in *out (*out_len bytes, the regex's, until its
- * next call); 0 leaves *out as it is. MG_EREGEX over budget, MG_EINTERNAL for a replacement that is none. */
+ * next call); 0 leaves *out as it is. MG_EREGEX over budget, or where the result would have more than 64 MB;
+ * MG_EINTERNAL for a replacement that is none. */
 int mg_regex_replace(struct mg_regex *regex, const char *text, size_t len, const char *replacement,
                      size_t replacement_len, const char **out, size_t *out_len);
 

@@ -194,7 +194,8 @@ end
 --- Puts a bundle together.
 -- @param parts.settings flat settings; parts.states what filters share and parts.guards where (guards.lua);
 --   parts.config canonical configuration, parts.json the same as JSON if that is there already; parts.digest 64
---   hexadecimal digits of the route table; parts.sources path → bytes of every Lua file that was read; parts.schema_of see overview.describe
+--   hexadecimal digits of the route table; parts.sources path → bytes of every Lua file that was read;
+--   parts.schema_of see overview.describe
 function bundle.emit(parts)
   local out = {
     MAGIC,

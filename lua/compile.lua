@@ -434,7 +434,11 @@ function compile.host(generation, config)
         end
         coroutine.yield("sleep", seconds * 1000)
       end,
-      regex = regex.new,
+      --- Expressions lie in C's memory, which scripts.max_memory does not see: requests make none.
+      regex = function(pattern, options)
+        if not made:is_loading() then error("moongate.regex: only while the filter is loaded, in init say", 2) end
+        return regex.new(pattern, options)
+      end,
       directory = function(path, options)
         if not made:in_init() then error("moongate.directory: only in init", 2) end
         return directories.open(path, options)
@@ -485,6 +489,7 @@ function compile.assemble(parts, generation, host)
   chains.opaque = opaque_function(config, functions, chains.matches)
   chains.stop = stop_function(started)
   chains.release = handles_edits.release
+  host.guards:finish()
   return chains
 end
 

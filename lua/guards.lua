@@ -112,6 +112,18 @@ function Guards:leave()
 end
 
 
+--- Everything is loaded: what comes now are requests.
+function Guards:finish()
+  self.finished = true
+end
+
+
+--- True until everything is loaded.
+function Guards:is_loading()
+  return not self.finished
+end
+
+
 --- True while a filter's init runs.
 function Guards:in_init()
   return self.place ~= nil

@@ -163,6 +163,25 @@ TEST(patterns_that_would_never_end)
   mg_regex_release(regex);
 }
 
+TEST(replacements_have_a_largest_result)
+{
+  enum { TEXT = 100 * 1000, MORE = 1000 };
+  char *text = malloc(TEXT), *more = malloc(MORE);
+  memset(text, 'a', TEXT);
+  memset(more, 'b', MORE);
+  struct mg_regex *regex = regex_of("a", false);
+  const char *out;
+  size_t len;
+  CHECK_INT(mg_regex_replace(regex, text, TEXT, more, MORE, &out, &len), MG_EREGEX);
+  CHECK_INT(mg_regex_replace(regex, text, TEXT, more, 100, &out, &len), TEXT);
+  CHECK_INT((int)len, TEXT * 100);
+  CHECK_INT(mg_regex_replace(regex, "aa", 2, "b", 1, &out, &len), 2);
+  CHECK(len == 2 && memcmp(out, "bb", 2) == 0);
+  mg_regex_release(regex);
+  free(text);
+  free(more);
+}
+
 TEST(deep_patterns_get_a_deeper_stack)
 {
   enum { LONG = 4000 };
@@ -176,5 +195,6 @@ TEST(deep_patterns_get_a_deeper_stack)
 }
 
 RUN_TESTS({"whole texts", whole_texts}, {"found in a text", found_in_a_text}, {"replacements", replacements},
-          {"what is no pattern", what_is_no_pattern}, {"patterns that would never end", patterns_that_would_never_end},
+          {"largest result", replacements_have_a_largest_result}, {"what is no pattern", what_is_no_pattern},
+          {"patterns that would never end", patterns_that_would_never_end},
           {"deep patterns get a deeper stack", deep_patterns_get_a_deeper_stack})

@@ -189,7 +189,7 @@ function own.request(req) CALLS[req:query("call")](req) end]], { h.origin().port
       table_value = 'set_query("a"): the value is a table',
       regex = 'header_matches("a"): an expression of moongate.regex is missing',
       no_regex = 'query_matches("call"): an expression of moongate.regex is missing',
-      pattern = "moongate.regex: the pattern is a string",
+      pattern = "moongate.regex: only while the filter is loaded",
     }
     for call, message in pairs(messages) do
       assert.equal(500, gateway:get("/?call=" .. call).status, call)
