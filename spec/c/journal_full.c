@@ -137,6 +137,7 @@ TEST(unmapped)
   for (int calls = 0; calls < 40; calls++) {
     fail_unmapped(calls, ENOSPC);
     fail_unmapped(calls, EFBIG);
+    fail_unmapped(calls, EDQUOT);
   }
 }
 

@@ -5,14 +5,14 @@ local lfs = require "lfs"
 local LEVEL = "    journal: { request: { level: METADATA }, response: { level: METADATA } }\n"
 
 
-local function recording()
-  local folder = h.folder() .. "/journal"
+local function recording(folder)
+  folder = folder or h.folder() .. "/journal"
   local gateway = h.gateway {
-    routes = h.route_to(h.builtin_origin().port, LEVEL), args = { "--journal", folder },
+    routes = h.route_to(h.builtin_origin().port, LEVEL), args = { "--journal", folder, "--management-port", "0" },
     server = "storage: { stage_size: 128kb, shard_size: 256kb }\n",
   }
-  assert.equal(200, gateway:get("/status/200").status)
   gateway.journal = folder
+  assert.equal(200, gateway:get("/status/200").status)
   return gateway
 end
 
@@ -60,6 +60,7 @@ describe("a gateway whose journal is taken away", function()
       return gateway:control("status").out:find("CANNOT BE WRITTEN: No such file or directory", 1, true)
     end, "the status to tell it")
     assert.equal(503, gateway:get("/status/200").status)
+    assert.truthy(gateway:manage("/health").body:find("cannot write the journal in", 1, true))
     assert(lfs.mkdir(gateway.journal))
     requests_until(gateway, function() return gateway:get("/status/200").status == 200 end, "the journal to be back")
     assert.equal(worker, gateway:workers()[1])
@@ -69,5 +70,31 @@ describe("a gateway whose journal is taken away", function()
       return lines >= 20
     end, 5, "what was recorded since")
     gateway.baseline = gateway:descriptors() -- of files in the new folder
+  end)
+end)
+
+
+describe("a gateway that is killed whole", function()
+  after_each(h.cleanup)
+
+  -- MOONGATE_TEST_GATEWAY_KILLS: how many times (4).
+  it("has every exchange that a client saw answered, once", function()
+    local folder, answered, kills = h.folder() .. "/journal", 0, tonumber(os.getenv("MOONGATE_TEST_GATEWAY_KILLS") or 4)
+    for _ = 1, kills do
+      local gateway = recording(folder)
+      local load = h.load(gateway:url("/status/200"), 1)
+      h.sleep(0.3 + math.random() * 0.4)
+      gateway.may_end = true
+      gateway.child:destroy()
+      answered = answered + load.finish().requests + 1
+    end
+    recording(folder) -- recovers
+    local result = h.moongate { "journal", "verify", folder }
+    assert.equal(0, result.code, result.out)
+    local accepted = tonumber(result.out:match("(%d+) exchanges accepted"))
+    local open = tonumber(result.out:match("(%d+) without an end"))
+    assert.truthy(accepted > answered, result.out .. answered) -- the last gateway's own request is one more
+    assert.truthy(accepted <= answered + 1 + kills * 17, result.out .. answered) -- those under way at each kill
+    assert.truthy(open <= kills * 17, result.out)
   end)
 end)
