@@ -38,8 +38,8 @@ static void open_doorbell(struct mg_shard *shard)
 static void tell_readers(struct mg_shard *shard)
 {
   const struct mg_doorbell_line line = {.epoch = shard->segment.preamble.epoch,
-                                       .segment = shard->segment.preamble.number,
-                                       .last_lsn = shard->segment.totals.last_lsn};
+                                        .segment = shard->segment.preamble.number,
+                                        .last_lsn = shard->segment.totals.last_lsn};
   mg_doorbell_tell(&shard->doorbell, shard->options.number, &line);
 }
 
@@ -169,7 +169,8 @@ static int place_elsewhere(struct mg_shard *shard, const struct mg_packed *packe
 void mg_shard_note_lost(struct mg_shard *shard, uint64_t base_lsn)
 {
   if (base_lsn > shard->placed_lsn + 1)
-    mg_log(MG_LOG_ERROR, "journal shard %u: entries %llu to %llu were in a part of its stage that is gone, and are lost",
+    mg_log(MG_LOG_ERROR,
+           "journal shard %u: entries %llu to %llu were in a part of its stage that is gone, and are lost",
            shard->options.number, (unsigned long long)shard->placed_lsn + 1, (unsigned long long)base_lsn - 1);
   shard->placed_lsn = base_lsn - 1;
 }

@@ -63,7 +63,7 @@ struct mg_shard_facts {
   uint64_t batches, placed_bytes, segments; /* since it was opened */
   int trouble;                              /* errno of what keeps batches from being placed; 0: nothing */
   unsigned free_slots, slots;
-  bool low; /* the next segment has no space yet */
+  bool low;         /* the next segment has no space yet */
   uint64_t repairs; /* files that somebody took away or the disk failed, and that were replaced */
 };
 struct mg_shard_facts mg_shard_facts(const struct mg_shard *shard);

@@ -19,7 +19,7 @@ struct mg_shard {
   int lock_fd;
   struct mg_packer *packer;
   uint8_t scratch[MG_FRAMED_MAX];
-  struct mg_segment segment; /* the drainer's */
+  struct mg_segment segment;   /* the drainer's */
   struct mg_doorbell doorbell; /* the drainer's */
   uint64_t next_number;
   uint64_t base_lsn; /* of the segment to come */
@@ -33,13 +33,13 @@ struct mg_shard {
   _Atomic uint64_t batches, placed_bytes, segments;
   _Atomic uint64_t committed_lsn; /* as the producer last told, for group commit */
   _Atomic uint64_t durable_lsn;
-  _Atomic uint64_t placed;       /* generations up to here are in a segment */
-  _Atomic unsigned unsynced;     /* sealed segments that are not on the disk yet */
-  _Atomic bool segment_suspect;  /* a sync of the open segment failed: its pages count as clean and may not be written */
+  _Atomic uint64_t placed;      /* generations up to here are in a segment */
+  _Atomic unsigned unsynced;    /* sealed segments that are not on the disk yet */
+  _Atomic bool segment_suspect; /* a sync of the open segment failed: its pages count as clean and may not be written */
   _Atomic uint64_t repairs;
-  pthread_mutex_t sync_mutex;    /* one sync at a time; named_number */
-  uint64_t named_number;         /* the newest segment whose name is on the disk */
-  uint64_t placed_lsn;           /* the drainer's: last LSN that it placed, or found to be lost */
+  pthread_mutex_t sync_mutex;  /* one sync at a time; named_number */
+  uint64_t named_number;       /* the newest segment whose name is on the disk */
+  uint64_t placed_lsn;         /* the drainer's: last LSN that it placed, or found to be lost */
   pthread_mutex_t spare_mutex; /* the spare file */
   pthread_mutex_t mutex;       /* what follows, and the segment's descriptor against being closed in a sync */
   struct mg_segment *sealing[MG_SEALING_MAX];
