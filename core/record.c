@@ -297,11 +297,18 @@ void mg_recorder_flush(struct mg_recorder *recorder, struct mg_worker_cell *cell
   say_gap(recorder, recorder->stage->last_time_us);
   mg_shard_flush(recorder->shard);
   struct mg_shard_facts facts = mg_shard_facts(recorder->shard);
-  atomic_store_explicit(&cell->count.journal_bytes, facts.placed_bytes, memory_order_relaxed);
-  atomic_store_explicit(&cell->count.journal_plain_bytes, recorder->plain_bytes, memory_order_relaxed);
+  if (!recorder->counts_on) {
+    recorder->bytes_before = atomic_load(&cell->count.journal_bytes);
+    recorder->plain_bytes_before = atomic_load(&cell->count.journal_plain_bytes);
+    recorder->repairs_before = atomic_load(&cell->count.journal_repairs);
+    recorder->counts_on = true;
+  }
+  atomic_store_explicit(&cell->count.journal_bytes, recorder->bytes_before + facts.placed_bytes, memory_order_relaxed);
+  atomic_store_explicit(&cell->count.journal_plain_bytes, recorder->plain_bytes_before + recorder->plain_bytes,
+                        memory_order_relaxed);
   atomic_store_explicit(&cell->journal_slots, facts.slots, memory_order_relaxed);
   atomic_store_explicit(&cell->journal_slots_used, facts.slots - facts.free_slots, memory_order_relaxed);
-  atomic_store_explicit(&cell->count.journal_repairs, facts.repairs, memory_order_relaxed);
+  atomic_store_explicit(&cell->count.journal_repairs, recorder->repairs_before + facts.repairs, memory_order_relaxed);
   atomic_store_explicit(&cell->journal_errno, (uint32_t)facts.trouble, memory_order_relaxed);
 }
 

@@ -39,7 +39,9 @@ struct mg_recorder {
   uv_timer_t *rest; /* runs while a slot is open that nobody closes for being full */
   uint64_t rest_gen;
   unsigned rest_ticks;
-  uint64_t plain_bytes;          /* of all entries of exchanges that have ended */
+  uint64_t plain_bytes; /* of all entries of exchanges that have ended */
+  bool counts_on;       /* what follows is known: what the slot's workers before this one had counted */
+  uint64_t bytes_before, plain_bytes_before, repairs_before;
   uint64_t gap_first, gap_count; /* not recorded, and not said so yet */
   uint8_t gap_reason;
   struct mg_context contexts[MG_CONTEXTS];

@@ -190,6 +190,13 @@ describe("/metrics", function()
     local slots, used = samples['moongate_journal_stage_slots{worker="0"}'],
       samples['moongate_journal_stage_slots_used{worker="0"}']
     assert.truthy(slots >= 2 and used <= slots, ("%d of %d"):format(used, slots))
+    gateway:kill_worker(gateway:workers()[1])
+    h.eventually(function() return gateway:get("/") end, 10, "the replacement")
+    scrape_until(gateway, function(s)
+      local now_plain, now_bytes = s["moongate_journal_plain_bytes_total"], s["moongate_journal_bytes_total"]
+      assert(now_plain >= plain and now_bytes >= samples["moongate_journal_bytes_total"], "a counter went down")
+      return now_plain > plain
+    end, "the replacement's record")
   end)
 
   it("is OpenMetrics for those who ask for it", function()
