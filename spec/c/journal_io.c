@@ -238,6 +238,29 @@ TEST(sigbus_reader)
   remove_folder(life.folder);
 }
 
+/* Somebody else's mapping is none of the journal's business: the process ends as it would have. */
+TEST(sigbus_elsewhere)
+{
+  struct life life;
+  begin(&life, &mg_file_system, false, MG_SYNC_PROCESS);
+  append(&life, 10);
+  pid_t pid = fork();
+  if (pid == 0) {
+    uint8_t *ours;
+    int fd = open(path_in(&life, "ours"), O_RDWR | O_CREAT, 0600);
+    if (ftruncate(fd, 8192) != 0 || mg_file_system.map(fd, 8192, &ours) != 0) _exit(1);
+    volatile uint8_t *other = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (ftruncate(fd, 0) != 0) _exit(2);
+    other[4096] = 1;
+    _exit(3);
+  }
+  int status;
+  CHECK(waitpid(pid, &status, 0) == pid);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS) || WEXITSTATUS(status) > 3); /* or as a sanitizer has it */
+  unlink(path_in(&life, "ours"));
+  end(&life);
+}
+
 /* --- syncs that fail ---------------------------------------------------------------------------------------------- */
 
 static _Atomic int failing_sync; /* the how many-th sync from now fails, once */
@@ -362,5 +385,5 @@ RUN_TESTS({"io.sigbus stage", sigbus_stage}, {"io.sigbus stage, beside a thread"
           {"io.sigbus then kill", sigbus_then_kill}, {"io.sigbus segment", sigbus_segment},
           {"io.sigbus segment, beside a thread", sigbus_segment_beside_a_thread},
           {"io.cut segment that is not mapped", cut_segment_that_is_not_mapped}, {"io.sigbus reader", sigbus_reader},
-          {"io.fsync-eio-once", fsync_eio_once}, {"dir.vanished", folder_vanishes},
-          {"dir.readonly", folder_is_readonly}, {"limit.fsize", file_size_limit})
+          {"io.sigbus elsewhere", sigbus_elsewhere}, {"io.fsync-eio-once", fsync_eio_once},
+          {"dir.vanished", folder_vanishes}, {"dir.readonly", folder_is_readonly}, {"limit.fsize", file_size_limit})
