@@ -130,6 +130,7 @@ static int begin_waiting(struct mg_exchange *ex)
     return MG_EAGAIN_LATER;
   }
   if (wait == MG_WAIT_CALL && ex->call && !ex->call_runs) {
+    meter_waiting(ex);
     ex->call_runs = true;
     mg_call_start(ex->call, &ex->gateway->upstreams, ex->call_timeout_ms);
     return MG_EAGAIN_LATER;

@@ -7,7 +7,9 @@
 enum {
   DEPTH_MAX = 200, /* as LuaJIT's: what it refuses is refused here */
   STEPS_BASE = 1000000,
-  STEPS_PER_BYTE = 8 /* a body of some megabytes may be walked a few times, not squared */
+  STEPS_PER_BYTE = 8,    /* a body of some megabytes may be walked a few times, not squared */
+  STEPS_MAX = 64000000,  /* about as long as a call may last: nothing can end a search */
+  SET_BYTES_PER_STEP = 8 /* a set is read anew for each character */
 };
 
 struct matcher {
@@ -27,12 +29,26 @@ static const uint8_t *fail(struct matcher *m, int error)
   return NULL;
 }
 
-static bool step(struct matcher *m)
+static bool spend(struct matcher *m, uint64_t steps)
 {
-  if (m->steps-- > 0) return true;
+  if (m->steps >= steps) {
+    m->steps -= steps;
+    return true;
+  }
   m->steps = 0;
   fail(m, MG_PATTERN_BUDGET);
   return false;
+}
+
+static bool step(struct matcher *m)
+{
+  return spend(m, 1);
+}
+
+/* The same for reading an item: what it costs beyond a step is the length of a set. */
+static bool read_item(struct matcher *m, const uint8_t *p, const uint8_t *item)
+{
+  return spend(m, (uint64_t)(item - p) / SET_BYTES_PER_STEP);
 }
 
 /* --- single characters ------------------------------------------------------------------------ */
@@ -132,13 +148,13 @@ static const uint8_t *item_end(struct matcher *m, const uint8_t *p)
   const uint8_t *end = m->pattern_end;
   if (*p == '%') return p + 1 < end ? p + 2 : fail(m, MG_PATTERN_ESCAPE);
   if (*p != '[') return p + 1;
-  p++;
+  const uint8_t *set = p++;
   if (p < end && *p == '^') p++;
   do { /* a ']' in the first place stands for itself */
     if (p >= end) return fail(m, MG_PATTERN_BRACKET);
     if (*p++ == '%' && p < end) p++;
   } while (p >= end || *p != ']');
-  return p + 1;
+  return read_item(m, set, p) ? p + 1 : NULL;
 }
 
 static bool matches_item(struct matcher *m, const uint8_t *s, const uint8_t *p, const uint8_t *item)
@@ -150,7 +166,7 @@ static bool matches_item(struct matcher *m, const uint8_t *s, const uint8_t *p, 
   case '%':
     return is_of_class(*s, p[1]);
   case '[':
-    return is_in_set(*s, p, item - 1);
+    return read_item(m, p, item) && is_in_set(*s, p, item - 1);
   default:
     return *s == *p;
   }
@@ -202,7 +218,7 @@ static const uint8_t *match_frontier(struct matcher *m, const uint8_t *s, const 
 {
   if (*p >= m->pattern_end || **p != '[') return fail(m, MG_PATTERN_FRONTIER);
   const uint8_t *item = item_end(m, *p);
-  if (!item || !step(m)) return NULL;
+  if (!item || !step(m) || !read_item(m, *p, item)) return NULL;
   unsigned before = s == m->subject ? 0 : s[-1], here = s == m->subject_end ? 0 : *s;
   if (is_in_set(before, *p, item - 1) || !is_in_set(here, *p, item - 1)) return NULL;
   *p = item;
@@ -333,6 +349,7 @@ int mg_pattern_search(struct mg_str subject, struct mg_str pattern, size_t from,
                       .pattern_end = zero ? zero : items + pattern.len,
                       .steps = STEPS_BASE + (uint64_t)subject.len * STEPS_PER_BYTE,
                       .found = found};
+  if (m.steps > STEPS_MAX) m.steps = STEPS_MAX;
   for (const uint8_t *s = text + from; s <= m.subject_end; s++) {
     m.depth = 0;
     found->count = 0;

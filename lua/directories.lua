@@ -10,8 +10,7 @@ local C = ffi.C
 local length = ffi.length
 local directories = {}
 local Directory = {}
-Directory.__index = Directory
-Directory.__metatable = false
+local METATABLE = { __index = Directory, __metatable = false } -- of its own: the methods are out of the filters' reach
 
 local FAILURES = {
   [C.MG_FOUND_NONE] = "none", [C.MG_FOUND_REFUSED] = "refused", [C.MG_FOUND_GONE] = "gone",
@@ -26,7 +25,7 @@ local paths = setmetatable({}, { __mode = "k" }) -- directory → { path, follow
 function directories.open(path, options)
   if type(path) ~= "string" or path == "" or path:find("%z") then error("moongate.directory: the path is a text", 2) end
   if C.mg_directory_exists(path) == 0 then error(("%s is not a directory"):format(path), 2) end
-  local directory = setmetatable({}, Directory)
+  local directory = setmetatable({}, METATABLE)
   paths[directory] = { path = path, follow = options and options.follow_symlinks and 1 or 0 }
   return directory
 end

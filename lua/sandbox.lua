@@ -14,7 +14,7 @@ local RESULT_BYTES_MAX = 64 * 1024 * 1024 -- of table.concat and json.encode, fo
 local JSON_VALUES_MAX = 1000000 -- a table that holds itself twice, thirty times over, is a billion of them
 local SORT_ITEMS_MAX = 10000 -- of a list that is sorted without a call into Lua, where the watchdog can end it
 local DATE_BYTES_MAX = 1024
-local SOURCE_BYTES_MAX = 1024 * 1024 -- of load: the parser is C, too
+local SOURCE_BYTES_MAX = 128 * 1024 -- of load: the parser is C, too, and walks a long elseif again for each branch
 local JSON_BYTES_MAX = 8 * 1024 * 1024 -- of a text to be decoded
 local POSITION_MAX = 2 ^ 31 - 1
 local LEVELS = { "debug", "info", "warn", "error" }
@@ -287,7 +287,7 @@ local function add_loaders(env)
       end
       chunk = capped_concat(pieces)
     end
-    if type(chunk) == "string" and #chunk > SOURCE_BYTES_MAX then error("load: more than 1 MB of source", 2) end
+    if type(chunk) == "string" and #chunk > SOURCE_BYTES_MAX then error("load: more than 128 KB of source", 2) end
     if not name or tostring(name):find("=(", 1, true) == 1 then name = "=(load)" end
     return load(chunk, name, "t", chunk_env or env)
   end

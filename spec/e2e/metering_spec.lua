@@ -22,6 +22,11 @@ local f = { api = 1 }
 function f.request(req) moongate.sleep(0.1) end
 return f
 ]],
+  asks = [[
+local f = { api = 1, needs = { http = { "all" } } }
+function f.request() error("the answer was " .. moongate.http("all", { path = "/" }).status) end
+return f
+]],
   fails = [[
 local f = { api = 1 }
 function f.request(req)
@@ -84,6 +89,14 @@ describe("the meters of filters", function()
       assert.truthy(gateway:log():find("filter 2 (fails) of route all failed", 1, true))
       assert.truthy(gateway:control("status").out:find("fails of route all: 4 calls, 2 errors, 1 kills", 1, true))
     end
+  end)
+
+  it("count what a filter does after it has waited for an upstream", function()
+    local gateway = start("[ quick, asks ]")
+    assert.equal(500, gateway:get("/").status)
+    assert.equal(1, filters_of(gateway)["all/asks"].errors)
+    assert.truthy(gateway:log():find("filter 2 (asks) of route all failed: filters/asks.lua:2: the answer was 200", 1,
+      true))
   end)
 
   it("go on across reloads, and name what is new", function()

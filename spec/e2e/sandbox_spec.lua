@@ -134,7 +134,9 @@ local ROWS = {
     local mt = {}
     function mt.__tostring(self) return tostring(self) end
     return tostring(setmetatable({}, mt))]], FAILED },
-  { "long sources", [[return load(("a=1 "):rep(1e6))]], "more than 1 MB of source" },
+  { "long sources", [[return load(("a=1 "):rep(1e6))]], "more than 128 KB of source" },
+  { "sources whose length costs more than it is long", [[
+    return load("local a if a then " .. ("elseif a then "):rep(74000) .. " end")]], "more than 128 KB of source" },
   { "deep sources", [[return load("return " .. ("("):rep(1e5))]], "true | nil" },
   { "long JSON", [[local s = ("1,"):rep(2e6) return moongate.json.decode("[" .. s .. s .. s .. "1]")]],
     { "more than 8 MB", FAILED } },
@@ -146,6 +148,14 @@ local ROWS = {
     return #t]], "true | 1000" },
   { "wide formats", [[return ("%99999d"):format(1)]], "false | " },
   { "patterns that go back and forth", [[return (("a"):rep(200)):match(("a*"):rep(30) .. "b")]], "too much work" },
+  { "patterns with a long set", [[return ("b"):rep(1e6):find("[" .. ("a"):rep(1e6) .. "]x")]],
+    { "too much work", FAILED } },
+  { "patterns with a long frontier", [[return ("b"):rep(1e6):find("%f[" .. ("a"):rep(1e6) .. "]x")]],
+    { "too much work", FAILED } },
+  { "patterns that go through a long text again and again", [[
+    local text = {}
+    for i = 1, 16 do text[i] = ("a"):rep(4e6) end
+    return table.concat(text):find("[abcdefghijklmnop]-x")]], { "too much work", FAILED } },
   { "replacements that search", [[
     return (("a"):rep(5):gsub("a", function(a) return (a:gsub("a", "b")) end))]], "true | bbbbb" },
   { "replacements without end", [[
@@ -220,6 +230,21 @@ describe("a sandbox in a running gateway", function()
       assert.truthy(run("return " .. verb).body:find("not possible in this phase", 1, true), verb)
     end
     assert.truthy(slow:response().body:find("true | mine", 1, true))
+  end)
+
+  it("keeps what all directories share from a filter that has one", function()
+    gateway:write_filter("holder", [[
+local holder = { api = 1, needs = { files = true } }
+function holder.init() return moongate.directory("/") end
+function holder.request(req, _, directory)
+  return req:respond(200, tostring(directory.__index) .. tostring(getmetatable(directory)))
+end
+return holder
+]])
+    gateway:write_routes((ROUTES:gsub("filters: %[ probe %]", "filters: [ holder ]")))
+    local reloaded = gateway:control("reload")
+    assert.equal(0, reloaded.code, reloaded.err)
+    assert.equal("nilfalse", gateway:get("/probe").body)
   end)
 
   it("keeps the globals of one filter from another", function()
