@@ -266,7 +266,7 @@ void mg_recorder_close(struct mg_recorder **pointer)
 static bool has_room(struct mg_recorder *recorder, unsigned reserve)
 {
   if (mg_stage_free(recorder->stage) > reserve || mg_stage_room(recorder->stage) > PIECE_MAX) return true;
-  mg_shard_make_room(recorder->shard);
+  mg_shard_make_room(recorder->shard, reserve);
   return mg_stage_free(recorder->stage) > reserve;
 }
 

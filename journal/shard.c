@@ -5,12 +5,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <time.h>
 
 #include "log.h"
+
+enum {
+  DRAIN_WAIT_US = 500000, /* a batch takes some tens of microseconds; a new segment without a spare far longer */
+  DRAIN_TRIES = 3,        /* the own thread may be first once more */
+};
 
 static int lock(struct mg_shard *shard, struct mg_buf *error)
 {
@@ -236,13 +242,27 @@ int mg_shard_drain(struct mg_shard *shard)
   return result;
 }
 
-void mg_shard_make_room(struct mg_shard *shard)
+/* While another thread drains, its next batch frees a slot sooner than anything that could be done here. */
+static void wait_for_drain(const struct mg_shard *shard, unsigned slots)
+{
+  uint64_t until_us = wall_us() + DRAIN_WAIT_US;
+  while (atomic_load_explicit(&shard->draining, memory_order_acquire) && mg_stage_free(&shard->stage) <= slots &&
+         !atomic_load(&shard->trouble) && wall_us() < until_us)
+    sched_yield();
+}
+
+void mg_shard_make_room(struct mg_shard *shard, unsigned slots)
 {
   if (atomic_load(&shard->trouble)) return; /* mg_shard_flush tries again, not every exchange */
-  if (mg_shard_needs_repair(shard))
+  if (mg_shard_needs_repair(shard)) {
     mg_shard_repair(shard);
-  else if (mg_shard_drain(shard) == 0 && mg_shard_defers(shard) && !mg_stage_free(&shard->stage))
-    mg_shard_sync(shard);
+    return;
+  }
+  for (unsigned tries = 0; tries < DRAIN_TRIES && mg_stage_free(&shard->stage) <= slots; tries++) {
+    wait_for_drain(shard, slots);
+    if (mg_shard_drain(shard) != 0) return;
+    if (mg_shard_defers(shard) && !mg_stage_free(&shard->stage)) mg_shard_sync(shard);
+  }
 }
 
 void mg_shard_push(struct mg_shard *shard)

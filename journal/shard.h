@@ -48,9 +48,9 @@ void mg_shard_push(struct mg_shard *shard);
 void mg_shard_flush(struct mg_shard *shard);
 /** Drains on the calling thread what is closed, if nobody else is at it. 0, or -errno of what stands in the way. */
 int mg_shard_drain(struct mg_shard *shard);
-/** Does what it takes to have free slots: drains, brings files that were lost back, waits for the disk where slots are
- * kept until it has them. */
-void mg_shard_make_room(struct mg_shard *shard);
+/** Does what it takes to have more than `slots` free slots: waits for the own thread that is at it or drains, brings
+ * files that were lost back, waits for the disk where slots are kept until it has them. */
+void mg_shard_make_room(struct mg_shard *shard, unsigned slots);
 
 /** Any thread, MG_SYNC_GROUP: whether everything up to lsn is on the disk. */
 bool mg_shard_durable(const struct mg_shard *shard, uint64_t lsn);

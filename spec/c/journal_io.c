@@ -39,7 +39,7 @@ static uint64_t last_lsn(const struct life *life)
 static void append(struct life *life, unsigned entries)
 {
   while (entries) {
-    if (mg_stage_free(mg_shard_stage(life->shard)) == 0) mg_shard_make_room(life->shard);
+    if (mg_stage_free(mg_shard_stage(life->shard)) == 0) mg_shard_make_room(life->shard, 0);
     if (append_one(life->shard)) entries--;
   }
 }

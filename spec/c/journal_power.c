@@ -168,7 +168,7 @@ static void record(const char *folder, const struct history *history)
   unsigned ask_every = 1 + (unsigned)(disk_random(&random_state) % 80);
   unsigned flush_every = 5 + (unsigned)(disk_random(&random_state) % 50);
   for (unsigned i = 0; i < ENTRIES; i++) {
-    while (!append(shard)) mg_shard_make_room(shard);
+    while (!append(shard)) mg_shard_make_room(shard, 0);
     if (i % ask_every == 0) mg_shard_ask_sync(shard);
     if (i % flush_every == 0) mg_shard_flush(shard);
     if (syncing != MG_SYNC_PROCESS && i % 16 == 0) usleep(50); /* the disk has its say too */
