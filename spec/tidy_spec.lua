@@ -25,8 +25,8 @@ local LAYERS = {
   process = {
     nouns = { "frame", "channel", "cli", "listen", "resolve", "inherit", "upgrade", "succession", "notify", "watch",
       "control", "command", "master", "workers",
-      "supervise", "reload", "status", "search", "components", "tailers", "condition", "inventory", "probe", "health", "metrics", "management", "space",
-      "process", "processors", "build" },
+      "supervise", "reload", "status", "search", "components", "tailers", "condition", "inventory", "probe", "health",
+      "metrics", "management", "space", "process", "processors", "build" },
     uses = { "base", "shared", "http", "process", "worker" }, libraries = { "uv.h" },
   },
   worker = { nouns = { "worker" }, uses = { "base", "shared", "http", "process", "top" }, libraries = { "uv.h" } },

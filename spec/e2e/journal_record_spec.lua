@@ -301,7 +301,7 @@ routes:
   it("keeps bodies that come faster than the stage is emptied", function()
     local gateway = recording(h.builtin_origin().port, "FULL", "FULL", { server = "storage: { stage_size: 256kb }\n" })
     for _ = 1, 12 do assert.equal(2000000, #gateway:get("/bytes/2000000").body) end
-    h.eventually(function() return journal(gateway, "verify").out:find("12 recorded", 1, true) end, 5, "all to be there")
+    h.eventually(function() return journal(gateway, "verify").out:find("12 recorded", 1, true) end, 5, "all of them")
     local out = verified(gateway)
     assert.truthy(out:find(" 0 dropped", 1, true), out)
     for _, exchange in ipairs(exchanges(gateway)) do assert.equal(2000000, exchange.response.body_recorded) end
