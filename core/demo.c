@@ -45,7 +45,8 @@ struct demo {
   int wanted_port;
   int exit_code;
   bool stopping;
-  char management[64]; /* where the dashboard is; empty: not told yet */
+  char management[64];       /* where the dashboard is; empty: not told yet */
+  char executable[PATH_MAX]; /* as one would type it */
 };
 
 /* ---- files ---- */
@@ -84,7 +85,8 @@ static bool write_files(struct demo *demo, int origin_port)
   bool done = write_file(path, mg_str(demo_filter, sizeof demo_filter - 1)) &&
               write_file(demo->routes, mg_str(routes.ptr, routes.len));
   mg_buf_free(&routes);
-  return done;
+  snprintf(path, sizeof path, "%s/server.yaml", demo->folder);
+  return done && write_file(path, mg_str(demo_server, sizeof demo_server - 1));
 }
 
 /* True if something on this machine already listens there. */
@@ -237,8 +239,8 @@ static void on_origin_listens(struct demo *demo)
     demo->wanted_port = 0;
   }
   snprintf(port, sizeof port, "%d", demo->wanted_port);
-  const char *const args[] = {"run",    "--routes", demo->routes, "--host", "127.0.0.1",
-                              "--port", port,       "--workers",  "1",      NULL};
+  const char *const args[] = {"run", "--routes",  demo->routes, "--host",    "127.0.0.1", "--port",
+                              port,  "--workers", "1",          "--journal", "journals",  NULL};
   if (!write_files(demo, demo->children[CHILD_ORIGIN].port) || !start(demo, CHILD_GATEWAY, "gateway", args)) fail(demo);
 }
 
@@ -253,7 +255,10 @@ static void on_gateway_listens(struct demo *demo)
          "  curl -i -H 'X-Name: Ada' http://127.0.0.1:%d/hello       filters/greet.lua adds X-Greeting\n"
          "  curl -i -H 'X-Name: Mallory' http://127.0.0.1:%d/hello   filters/greet.lua refuses\n\n",
          port, port, port);
-  if (demo->management[0]) printf("Look\n  http://%s/   what it does, live\n\n", demo->management);
+  printf("Look\n");
+  if (demo->management[0]) printf("  http://%s/   what it does, live\n", demo->management);
+  printf("  %s journal find %s/journals   what was recorded; `journal show ID` has the messages\n\n", demo->executable,
+         demo->folder);
   printf("Now edit %s/filters/greet.lua, save it and ask again: the next request runs the new filter.\n"
          "A version that does not load is reported here, and the one before goes on.\n"
          "Ctrl-C ends the demonstration; the folder stays.\n",
@@ -281,6 +286,8 @@ int mg_demo_main(int argc, char **argv)
   signal(SIGPIPE, SIG_IGN); /* a reader of our output that goes away must not orphan the children */
   demo->loop = uv_default_loop();
   snprintf(demo->pid, sizeof demo->pid, "%d", (int)getpid());
+  if (readlink("/proc/self/exe", demo->executable, sizeof demo->executable - 1) <= 0)
+    snprintf(demo->executable, sizeof demo->executable, "moongate");
   demo->wanted_port = options.port == MG_UNSET ? PORT_DEFAULT : (int)options.port;
   demo->exit_code = MG_EXIT_DONE;
   bool made = make_folder(demo);

@@ -1,4 +1,4 @@
-/* demo_files.h - the two files that `moongate demo` writes: a format with the origin's port, twice, and a filter.
+/* demo_files.h - the files that `moongate demo` writes: a format with the origin's port, twice; a filter; settings.
  * Used by demo.c alone. */
 #pragma once
 
@@ -20,6 +20,7 @@ static const char demo_routes[] =
     "    upstream:\n"
     "      targets:\n"
     "        - url: http://127.0.0.1:%d\n"
+    "    journal: { request: { level: FULL }, response: { level: FULL } }    # or NONE, METADATA, HEADERS\n"
     "\n"
     "  - id: greeted                 # everything else passes filters/greet.lua\n"
     "    match:\n"
@@ -29,7 +30,11 @@ static const char demo_routes[] =
     "      - SetResponseHeader: { name: X-Served-By, value: moongate }\n"
     "    upstream:\n"
     "      targets:\n"
-    "        - url: http://127.0.0.1:%d\n";
+    "        - url: http://127.0.0.1:%d\n"
+    "    journal: { request: { level: FULL }, response: { level: FULL } }\n";
+
+static const char demo_server[] = "# Read once at the start. A demonstration records little: small files will do.\n"
+                                  "storage: { shard_size: 1mb }\n";
 
 static const char demo_filter[] =
     "-- filters/greet.lua - greets callers by their name and turns some away. Edit it, save it, ask again.\n"

@@ -55,7 +55,9 @@ static int read_section(struct mg_settings *settings, struct mg_str rest, struct
 int mg_master_settings(struct mg_settings *settings, struct mg_buf *text, const struct mg_options *options,
                        struct mg_str section, struct mg_buf *error)
 {
-  const char *management_host = getenv("MOONGATE_MANAGEMENT_HOST");
+  const char *management_host = getenv("MOONGATE_MANAGEMENT_HOST"), *journal = getenv("MOONGATE_JOURNAL_DIR");
+  struct mg_settings defaults;
+  mg_settings_defaults(&defaults);
   mg_settings_defaults(settings);
   if (read_section(settings, section, error) != 0) return -1;
   mg_buf_append(text, section.ptr, section.len);
@@ -63,6 +65,8 @@ int mg_master_settings(struct mg_settings *settings, struct mg_buf *text, const 
   if (management_host && *management_host && untouched)
     mg_master_override(settings, text, "management.host", management_host);
   if (options->host) mg_master_override(settings, text, "server.host", options->host);
+  if (journal && *journal && strcmp(settings->work_dir, defaults.work_dir) == 0)
+    mg_master_override(settings, text, "storage.work_dir", journal);
   if (options->journal) mg_master_override(settings, text, "storage.work_dir", options->journal);
   if (options->port != MG_UNSET) mg_master_override_number(settings, text, "server.port", (unsigned long)options->port);
   if (options->management_port != MG_UNSET)

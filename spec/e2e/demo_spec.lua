@@ -48,6 +48,10 @@ describe("moongate demo", function()
     assert.is_truthy(answers[2]:lower():find("x-greeting: hello, ada\r\n", 1, true))
     assert.matches("^HTTP/1.1 403 ", answers[3])
     assert.matches("Mallory is not welcome here.\n$", answers[3])
+    local recorded = h.execute { "sh", "-c", assert(demo:output():match("\n  (/%S+ journal find %S+)   what was")) }
+    for _, found in ipairs { " 200 .* echo GET /echo/hello ", " 200 .* greeted GET /hello ", " 403 .* GET /hello " } do
+      assert.matches(found, recorded.out)
+    end
   end)
 
   it("takes its children with it when it is killed", function()

@@ -62,6 +62,19 @@ describe("the journal of a gateway", function()
     assert.is_nil(require("lfs").attributes(gateway.folder_of_journal))
   end)
 
+  it("is where MOONGATE_JOURNAL_DIR says, unless the settings or the command line say something else", function()
+    local routes = h.route_to(h.origin().port, LEVELS:format("METADATA", "METADATA"))
+    local function recorded(options)
+      local env = h.folder() .. "/env"
+      options.routes, options.env = routes, { MOONGATE_JOURNAL_DIR = env }
+      assert.equal(200, h.gateway(options):get("/").status)
+      return require("lfs").attributes(env, "mode") == "directory"
+    end
+    assert.is_true(recorded {})
+    assert.is_false(recorded { server = ("storage: { work_dir: %s/own }\n"):format(h.folder()) })
+    assert.is_false(recorded { args = { "--journal", h.folder() .. "/own" } })
+  end)
+
   it("has start lines, status, times and sizes at METADATA, and no header", function()
     local origin = h.origin(h.answer("201 Made It", "made\n", { "Set-Cookie: secret" }))
     local gateway = recording(origin.port, "METADATA", "METADATA")
