@@ -148,6 +148,8 @@ double mg_exchange_number(struct mg_exchange *handle, int which)
     return (double)ex->response_bytes;
   case MG_NUMBER_TRIES:
     return ex->tries;
+  case MG_NUMBER_TUNNEL:
+    return ex->tunnel;
   default:
     return 0;
   }

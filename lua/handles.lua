@@ -406,6 +406,15 @@ exchange.response_bytes = number_reader("response_bytes", C.MG_NUMBER_RESPONSE_B
 exchange.tries = number_reader("tries", C.MG_NUMBER_TRIES)
 
 
+--- True for one that became a tunnel (a WebSocket); log then runs when that begins.
+-- @phases log
+function exchange:tunnel()
+  local tunnel = C.mg_exchange_number(self, C.MG_NUMBER_TUNNEL)
+  if tunnel < 0 then fail(tonumber(tunnel), "tunnel") end
+  return tunnel == 1
+end
+
+
 --- The exchange's request and answer, for reading.
 -- @phases log
 function exchange:request()

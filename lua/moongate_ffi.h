@@ -154,7 +154,8 @@ enum {
   MG_NUMBER_UPSTREAM_US,
   MG_NUMBER_REQUEST_BYTES,
   MG_NUMBER_RESPONSE_BYTES,
-  MG_NUMBER_TRIES
+  MG_NUMBER_TRIES,
+  MG_NUMBER_TUNNEL
 };
 
 /* work on another thread: the call prepares it, then the filter yields "job" and asks for the result, 1 or 0, or

@@ -52,6 +52,19 @@ describe("an upgrade", function()
     assert.equal(#big, #(client:take(#big) or ""))
   end)
 
+  it("is what log functions are told when it begins", function()
+    local routes = h.route_to(agreeing(echo).port, "    filters: [ note ]\n")
+    local gateway = h.gateway { routes = routes, filters = { note = [[
+return { api = 1, log = function(ex) ex:log("info", ex:status() .. ", tunnel: " .. tostring(ex:tunnel())) end }
+]] } }
+    local client = gateway:connect()
+    client:send(OFFER)
+    assert.equal(101, client:response().status)
+    h.eventually(function() return gateway:log():find("101, tunnel: true", 1, true) end, 5, "log to run")
+    assert.equal(502, gateway:get("/").status) -- an upgrade that nobody asked for
+    h.eventually(function() return gateway:log():find("502, tunnel: false", 1, true) end, 5, "log to run again")
+  end)
+
   it("carries bytes that were sent before the 101 came", function()
     local gateway = h.gateway(agreeing(echo).port)
     local client = gateway:connect()
