@@ -290,12 +290,12 @@ local UPSTREAM = {
       override = { type = "enum", enum = { "NONE", "FORCE_UP", "FORCE_DOWN" }, default = "NONE" },
     },
   },
-  passive_health = {
+  passive_health = { -- defaults as without it: PASSIVE in upstreams.lua
     type = "object",
     keys = {
       failures = { type = "integer", min = 1, default = 5 },
       within = milliseconds("10s"),
-      down_for = milliseconds("10s"),
+      down_for = milliseconds("5s"),
     },
   },
   fallback = {

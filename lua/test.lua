@@ -33,6 +33,7 @@ Message.__index = Message
 
 --- Every value of a header, in order.
 function Message:values(name)
+  if getmetatable(self) ~= Message then error("write message:header(name) or message:values(name), with a colon", 2) end
   local values = {}
   for line in self.head:gmatch("\r\n([^\r\n]+)") do
     local key, value = line:match("^([^:]+):[ \t]*(.-)[ \t]*$")
@@ -44,7 +45,7 @@ end
 
 --- The first value of a header, or nil.
 function Message:header(name)
-  return self:values(name)[1]
+  return Message.values(self, name)[1]
 end
 
 

@@ -47,6 +47,8 @@ local function refuse_syntax(text, source)
   local found = line and line_of(source, tonumber(line))
   if found and found:find("${", 1, true) then
     problem = problem .. '; inside of { } or [ ], write "${...}" with quotes'
+  elseif found and found:sub(tonumber(column), tonumber(column)) == "\t" then
+    problem = problem .. "; this is a tab, YAML is indented with spaces"
   end
   refuse(tonumber(line), tonumber(column), "not valid YAML: " .. problem)
 end

@@ -30,6 +30,21 @@ describe("moongate test", function()
 end)
 
 
+describe("a message of the test kit", function()
+  after_each(h.cleanup)
+
+  it("says how to ask it for a header when it is asked with a dot", function()
+    local path = h.folder() .. "/dot_spec.lua"
+    h.write(path, [[
+      it("asks", function() require("moongate.test").run { filter = "SetStatus", conf = { status = 201 } }
+        .response.header("server") end)]])
+    local run = h.moongate { "test", path }
+    assert.equal(1, run.code)
+    assert.truthy(run.out:find("write message:header(name) or message:values(name), with a colon", 1, true), run.out)
+  end)
+end)
+
+
 describe("a pattern that would take seconds", function()
   after_each(h.cleanup)
 

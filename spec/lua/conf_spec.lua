@@ -53,6 +53,11 @@ describe("a routes file", function()
     assert.equal("routes.yaml", config.file)
   end)
 
+  it("means the same by an empty passive_health as by none", function() -- PASSIVE in lua/upstreams.lua
+    local upstream = upstream_of('{ targets: { url: "http://a" }, passive_health: {} }')
+    assert.same({ failures = 5, within = 10000, down_for = 5000 }, upstream.passive_health)
+  end)
+
   it("may name a filter without options, and global filters", function()
     local config = load("global_filters: plain\nversion: 7\n" .. HEAD .. "    filters: [ plain, { plain: ~ } ]\n",
       { ["filters/plain.lua"] = "return { api = 1, log = function() end }" })

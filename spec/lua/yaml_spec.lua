@@ -18,7 +18,7 @@ local REFUSED = {
   { "a list as a key", "? [ a ]\n: b\n", 1, 3, "a key must be" },
   { "an open bracket", "a: [1\nb: 2\n", 2, 2, "flow sequence that begins in line 1" },
   { "a variable in braces without quotes", "a: { b: ${X:1} }\n", 1, 10, "write \"${...}\" with quotes" },
-  { "a tab as indentation", "a:\n\tb: 1\n", 2, 1, "cannot start any token" },
+  { "a tab as indentation", "a:\n\tb: 1\n", 2, 1, "this is a tab, YAML is indented with spaces" },
   { "two values in one line", "a: b: c\n", 1, 5, "mapping values are not allowed" },
   { "binary bytes", "a: 1\n\0\1", 2, 1, "not a text file" },
 }
