@@ -11,16 +11,16 @@
 #include "mem.h"
 
 /* X(name, number): who sends it, what it means. */
-#define MG_FRAME_MAP(X)                                                               \
-  X(SETTINGS, 1)  /* master: key=value lines; comes first, once */                    \
-  X(BUILD, 2)     /* master: build this bundle beside what runs */                    \
-  X(READY, 3)     /* worker: built (no payload), or the reason why not */             \
-  X(SWITCH, 4)    /* master: new exchanges get this generation */                     \
-  X(STATE, 5)     /* worker: the generation in force; payload "live=N" generations */ \
-  X(DISCARD, 6)   /* master: drop a generation that was built but not switched to */  \
-  X(DRAIN, 7)     /* master: stop accepting, finish, exit */                          \
-  X(ABORT, 8)     /* master: cut every connection */                                  \
-  X(REOPEN, 9)    /* master: open log files again */                                  \
+#define MG_FRAME_MAP(X)                                                              \
+  X(SETTINGS, 1)  /* master: key=value lines; comes first, once */                   \
+  X(BUILD, 2)     /* master: build this bundle beside what runs */                   \
+  X(READY, 3)     /* worker: built (no payload), or the reason why not */            \
+  X(SWITCH, 4)    /* master: new exchanges get this generation */                    \
+  X(STATE, 5)     /* worker: the generation in force; payload "live=N" and ids */    \
+  X(DISCARD, 6)   /* master: drop a generation that was built but not switched to */ \
+  X(DRAIN, 7)     /* master: stop accepting, finish, exit */                         \
+  X(ABORT, 8)     /* master: cut every connection */                                 \
+  X(REOPEN, 9)    /* master: open log files again */                                 \
   X(COUNTERS, 10) /* a master to its successor: what was counted; generation 1: for the last time */
 
 enum mg_frame_type {

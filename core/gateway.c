@@ -305,6 +305,18 @@ unsigned mg_gateway_generations(const struct mg_gateway *gateway)
   return count;
 }
 
+void mg_gateway_holders(struct mg_gateway *gateway, unsigned most, struct mg_buf *out)
+{
+  const struct mg_generation *oldest = gateway->older;
+  while (oldest && oldest->next) oldest = oldest->next;
+  for (unsigned i = 0; oldest && most && i < gateway->slots_used; i++) {
+    struct mg_exchange *ex = gateway->slots[i];
+    if (!ex || ex->generation != oldest) continue;
+    mg_buf_printf(out, " %.26s", mg_exchange_id_text(ex).ptr);
+    most--;
+  }
+}
+
 /* --- the end ------------------------------------------------------------------------------------------------------ */
 
 static void on_listener_closed(uv_handle_t *handle)

@@ -42,6 +42,9 @@ void mg_gateway_on_worn(struct mg_gateway *gateway, void (*worn)(void *context),
 /** Generations still alive, the current one included. */
 unsigned mg_gateway_generations(const struct mg_gateway *gateway);
 
+/** Appends the ids of the exchanges that keep the oldest generation alive, a few of them, each behind a blank. */
+void mg_gateway_holders(struct mg_gateway *gateway, unsigned most, struct mg_buf *out);
+
 /** Stops accepting (after taking what is queued), closes idle connections, lets exchanges finish; calls
  * done(context) when the last connection has closed. Where other processes accept from the same sockets (shm.h) what
  * is queued is left to them, and an idle connection has some seconds for one more request: a client that sends just

@@ -268,12 +268,14 @@ static void on_room_look(uv_timer_t *timer)
     uv_timer_start(&reload->timer, on_room_look, ROOM_LOOK_MS, 0);
     return;
   }
-  char text[160];
-  int len = snprintf(text, sizeof text,
-                     "%u generations are still in use by running exchanges (scripts.max_generations is %llu)", live,
-                     (unsigned long long)reload->settings->generations_max);
+  struct mg_buf text = {0};
+  mg_buf_printf(&text,
+                "%u generations are still in use by running exchanges (scripts.max_generations is %llu), the oldest by",
+                live, (unsigned long long)reload->settings->generations_max);
+  mg_workers_holders(reload->workers, &text);
   reload->retry = true;
-  refuse(reload, mg_str(text, (size_t)len));
+  refuse(reload, text_of(&text));
+  mg_buf_free(&text);
 }
 
 static void on_names_known(void *context)

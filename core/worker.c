@@ -19,7 +19,7 @@
 #include "settings.h"
 #include "shm.h"
 
-enum { LAST_BUILD_MS = 5000, REFRESH_MS_MIN = 1000 };
+enum { LAST_BUILD_MS = 5000, REFRESH_MS_MIN = 1000, HOLDERS_MAX = 4 };
 
 /* A generation on its way: being built, then waiting for SWITCH or DISCARD. */
 struct pending {
@@ -60,12 +60,20 @@ static void beat(struct worker *worker)
   atomic_store_explicit(&worker->cell->heartbeat_ms, uv_hrtime() / 1000000, memory_order_relaxed);
 }
 
+static bool has_no_room(const struct worker *worker)
+{
+  return worker->live >= worker->settings.generations_max;
+}
+
+/* Where the next reload would be one too many: also whom it waits for. */
 static void tell_state(struct worker *worker)
 {
-  char text[32];
+  struct mg_buf text = {0};
   worker->live = mg_gateway_generations(worker->gateway);
-  int len = snprintf(text, sizeof text, "live=%u", worker->live);
-  mg_channel_send(&worker->channel, MG_FRAME_STATE, atomic_load(&worker->cell->generation), mg_str(text, (size_t)len));
+  mg_buf_printf(&text, "live=%u", worker->live);
+  if (has_no_room(worker)) mg_gateway_holders(worker->gateway, HOLDERS_MAX, &text);
+  mg_channel_send(&worker->channel, MG_FRAME_STATE, atomic_load(&worker->cell->generation), mg_str(text.ptr, text.len));
+  mg_buf_free(&text);
 }
 
 static void on_look(uv_check_t *check)
@@ -82,6 +90,7 @@ static void on_heartbeat(uv_timer_t *timer)
   beat(worker);
   mg_log_tick();
   if (worker->live > 1) on_look(&worker->look);
+  if (worker->gateway && has_no_room(worker)) tell_state(worker); /* the exchanges may be others by now */
 }
 
 static void remove_pending(struct pending *pending)

@@ -43,6 +43,7 @@ struct slot {
   struct process *process; /* NULL: waits to be filled */
   uint64_t generation;
   unsigned live;
+  struct mg_buf holders; /* mg_workers_holders, of this one */
   unsigned deaths;
   uint64_t recent[DEATHS_MAX]; /* when the last ones died, a ring */
   uint64_t retry_ms;           /* when to fill it; 0: nothing waits */
@@ -73,6 +74,7 @@ struct mg_workers {
 static void free_when_done(struct mg_workers *workers)
 {
   if (!workers->closing || workers->processes || workers->tick_open) return;
+  for (unsigned i = 0; i < workers->count; i++) mg_buf_free(&workers->slots[i].holders);
   free(workers->slots);
   free(workers);
 }
@@ -111,13 +113,15 @@ static void on_channel_end(struct mg_channel *channel)
   mg_channel_close(channel); /* the exit of the process follows and says more */
 }
 
-/* "live=N" */
-static unsigned read_live(struct mg_str text)
+/* "live=N", and ids behind it. */
+static void read_state(struct slot *slot, struct mg_str text)
 {
-  unsigned live = 0;
-  for (size_t i = sizeof "live=" - 1; i < text.len && text.ptr[i] >= '0' && text.ptr[i] <= '9'; i++)
-    live = live * 10 + (unsigned)(text.ptr[i] - '0');
-  return live;
+  size_t i = sizeof "live=" - 1;
+  slot->live = 0;
+  for (; i < text.len && text.ptr[i] >= '0' && text.ptr[i] <= '9'; i++)
+    slot->live = slot->live * 10 + (unsigned)(text.ptr[i] - '0');
+  slot->holders.len = 0;
+  if (i < text.len) mg_buf_append(&slot->holders, text.ptr + i, text.len - i);
 }
 
 static void on_frame(struct mg_channel *channel, const struct mg_frame *frame)
@@ -130,7 +134,7 @@ static void on_frame(struct mg_channel *channel, const struct mg_frame *frame)
     workers->events.ready(workers->events.context, process->slot, frame->generation, frame->payload);
   } else if (frame->type == MG_FRAME_STATE) {
     slot->generation = frame->generation;
-    slot->live = read_live(frame->payload);
+    read_state(slot, frame->payload);
     workers->events.state(workers->events.context, process->slot);
   }
 }
@@ -206,6 +210,7 @@ static void on_process_exit(uv_process_t *handle, int64_t code, int signal)
   slot->process = NULL;
   slot->generation = 0;
   slot->live = 0;
+  slot->holders.len = 0;
   if (workers->draining) {
     if (code != 0 || signal != 0) {
       workers->ended_badly = true;
@@ -375,6 +380,12 @@ void mg_workers_broadcast(struct mg_workers *workers, enum mg_frame_type type, u
 unsigned mg_workers_count(const struct mg_workers *workers)
 {
   return workers->count;
+}
+
+void mg_workers_holders(const struct mg_workers *workers, struct mg_buf *out)
+{
+  for (unsigned i = 0; i < workers->count; i++)
+    mg_buf_append(out, workers->slots[i].holders.ptr, workers->slots[i].holders.len);
 }
 
 const struct mg_listeners *mg_workers_listeners(const struct mg_workers *workers)

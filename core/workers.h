@@ -46,6 +46,9 @@ void mg_workers_broadcast(struct mg_workers *workers, enum mg_frame_type type, u
                           struct mg_str payload);
 
 unsigned mg_workers_count(const struct mg_workers *workers);
+/** Appends the ids of exchanges that keep the oldest generations alive, where a worker has no room for another; each
+ * behind a blank. */
+void mg_workers_holders(const struct mg_workers *workers, struct mg_buf *out);
 const struct mg_listeners *mg_workers_listeners(const struct mg_workers *workers);
 /** The shared memory, for who prepares what workers will look for. */
 struct mg_shm *mg_workers_shm(const struct mg_workers *workers);

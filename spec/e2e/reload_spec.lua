@@ -54,6 +54,32 @@ describe("a reload", function()
     h.eventually(function() return gateway:get("/"):header("x-stamp") == "two" end, 10, "the new filter")
   end)
 
+  it("is refused while too many generations run, with the exchanges that hold the oldest", function()
+    local waits = [[
+local f = { api = 1 }
+function f.request(req)
+  moongate.log("info", "it is " .. req:id())
+  moongate.sleep(2.5)
+end
+return f
+]]
+    local function routes(body) return (stub(body):gsub("filters: %[", "filters: [ waits,")) end
+    local gateway = h.gateway { routes = routes("one"), filters = { waits = waits },
+      server = "scripts: { max_generations: 2 }\n" }
+    local slow = gateway:connect()
+    slow:send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    h.eventually(function() return gateway:log():find("it is", 1, true) end, 5, "the exchange to run")
+    gateway:write_routes(routes("two"))
+    assert.equal(0, gateway:control("reload").code)
+    gateway:write_routes(routes("three"))
+    local refused = gateway:control("reload")
+    assert.equal(1, refused.code)
+    local wanted = "2 generations are still in use by running exchanges (scripts.max_generations is 2), the oldest by "
+    assert.truthy(refused.err:find(wanted .. gateway:log():match("it is (%w+)"), 1, true), refused.err)
+    assert.equal("one", slow:response().body)
+    assert.equal(0, gateway:control("reload").code)
+  end)
+
   it("keeps the client's and the upstream's connection, and running exchanges on their generation", function()
     local go = false
     local origin = h.origin(function(stream, request)
