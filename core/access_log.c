@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -25,6 +27,7 @@ struct mg_access_log {
   enum mg_access_format format;
   const char *path; /* NULL: standard output */
   int fd;
+  bool is_file; /* else a pipe or a socket, where a long write of ours may have one of another worker's in it */
   struct mg_buf gathered;
   struct mg_buf going; /* with the helper thread, from gone on */
   size_t gone;
@@ -36,16 +39,37 @@ struct mg_access_log {
   bool closing;
 };
 
+static bool is_file(int fd)
+{
+  struct stat st;
+  return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* What goes out with the next write: whole lines, so few that they stay together. Empty when there is nothing. */
+static struct mg_str next_piece(struct mg_access_log *log)
+{
+  if (log->gone == log->going.len) {
+    struct mg_buf empty = log->going;
+    empty.len = log->gone = 0;
+    log->going = log->gathered;
+    log->gathered = empty;
+  }
+  const char *from = log->going.ptr + log->gone;
+  size_t len = log->going.len - log->gone;
+  if (log->is_file || len <= PIPE_BUF) return mg_str(from, len);
+  const char *end = memrchr(from, '\n', PIPE_BUF);
+  if (!end) end = memchr(from, '\n', len); /* a line that is longer goes alone */
+  return mg_str(from, end ? (size_t)(end + 1 - from) : len);
+}
+
 static void free_when_done(struct mg_access_log *log)
 {
   if (!log->closing || log->timer_open || log->writing) return;
-  while (log->gone < log->going.len) {
-    ssize_t count = write(log->fd, log->going.ptr + log->gone, log->going.len - log->gone);
+  for (struct mg_str piece; (piece = next_piece(log)).len;) {
+    ssize_t count = write(log->fd, piece.ptr, piece.len);
     if (count <= 0) break;
     log->gone += (size_t)count;
   }
-  ssize_t last = log->gathered.len ? write(log->fd, log->gathered.ptr, log->gathered.len) : 0;
-  (void)last;
   if (log->path) close(log->fd);
   mg_buf_free(&log->gathered);
   mg_buf_free(&log->going);
@@ -69,6 +93,7 @@ static void open_again(struct mg_access_log *log)
   }
   close(log->fd);
   log->fd = fd;
+  log->is_file = is_file(fd);
 }
 
 static void on_written(uv_fs_t *request)
@@ -84,7 +109,6 @@ static void on_written(uv_fs_t *request)
     log->failing = true;
     mg_log(MG_LOG_ERROR, "access log: cannot write: %s", uv_strerror((int)result));
   }
-  if (log->gone == log->going.len) log->going.len = log->gone = 0;
   if (log->reopen && !log->closing) open_again(log);
   if (log->closing)
     free_when_done(log);
@@ -94,18 +118,15 @@ static void on_written(uv_fs_t *request)
 
 static void start_writing(struct mg_access_log *log)
 {
-  if (log->writing || (!log->going.len && !log->gathered.len)) return;
-  if (!log->going.len) {
-    struct mg_buf empty = log->going;
-    log->going = log->gathered;
-    log->gathered = empty;
-  }
+  if (log->writing) return;
+  struct mg_str piece = next_piece(log);
+  if (!piece.len) return;
   if (log->dropped) {
     mg_log(MG_LOG_WARN, "access log: %llu lines were dropped, it is written too slowly",
            (unsigned long long)log->dropped);
     log->dropped = 0;
   }
-  uv_buf_t buf = uv_buf_init(log->going.ptr + log->gone, (unsigned)(log->going.len - log->gone));
+  uv_buf_t buf = uv_buf_init((char *)piece.ptr, (unsigned)piece.len);
   log->write.data = log;
   log->writing = uv_fs_write(log->loop, &log->write, log->fd, &buf, 1, -1, on_written) == 0;
 }
@@ -126,8 +147,12 @@ struct mg_access_log *mg_access_log_open(uv_loop_t *loop, const struct mg_settin
     return NULL;
   }
   struct mg_access_log *log = mg_calloc(1, sizeof *log);
-  *log = (struct mg_access_log){
-      .loop = loop, .format = json ? MG_ACCESS_JSON : MG_ACCESS_COMBINED, .path = path, .fd = fd, .timer_open = true};
+  *log = (struct mg_access_log){.loop = loop,
+                                .format = json ? MG_ACCESS_JSON : MG_ACCESS_COMBINED,
+                                .path = path,
+                                .fd = fd,
+                                .is_file = is_file(fd),
+                                .timer_open = true};
   uv_timer_init(loop, &log->timer);
   log->timer.data = log;
   return log;

@@ -106,6 +106,28 @@ routes:
     h.eventually(function() return gateway.child:output():find('"GET / HTTP/1.1" 200 6', 1, true) end, 5, "the line")
   end)
 
+  it("keeps lines whole in a pipe that several workers write to and nobody reads in time", function()
+    local folder = h.folder()
+    local pipe, out = folder .. "/pipe", folder .. "/out"
+    assert.equal(0, h.execute({ "mkfifo", pipe }).code)
+    h.spawn { "sh", "-c", ("exec <>%s; sleep 3; dd bs=4096 of=%s"):format(pipe, out) }
+    local gateway = h.gateway {
+      routes = h.route_to(h.builtin_origin().port), workers = 2,
+      server = ("access_log: { format: combined, file: %s }\n"):format(pipe), args = { "--management-port", "0" },
+    }
+    local clients, headers, count = {}, ("User-Agent: %s\r\n"):format(("x"):rep(999)), 0
+    for i = 1, 16 do clients[i] = gateway:connect() end
+    for _ = 1, 40 do
+      for _, client in ipairs(clients) do
+        assert.equal(200, client:get("/", headers).status)
+        count = count + 1
+      end
+    end
+    for _, line in ipairs(lines_of(function() return read(out) end, count)) do
+      assert.truthy(line:find('^127%.0%.0%.1 [^"]+ "GET / HTTP/1%.1" 200 %d+ "%-" "x+"$'), line)
+    end
+  end)
+
   it("is continued in a new file after SIGUSR1, without losing a line", function()
     local gateway, text, file = gateway_with("combined", { workers = 2 })
     for _ = 1, 20 do gateway:get("/before") end
