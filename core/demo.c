@@ -257,8 +257,8 @@ static void on_gateway_listens(struct demo *demo)
          port, port, port);
   printf("Look\n");
   if (demo->management[0]) printf("  http://%s/   what it does, live\n", demo->management);
-  printf("  %s journal find %s/journals   what was recorded; `show ID` in place of `find`: the messages\n\n", demo->executable,
-         demo->folder);
+  printf("  %s journal find %s/journals   what was recorded; `show ID` in place of `find`: the messages\n\n",
+         demo->executable, demo->folder);
   printf("Now edit %s/filters/greet.lua, save it and ask again: the next request runs the new filter.\n"
          "A version that does not load is reported here, and the one before goes on.\n"
          "Ctrl-C ends the demonstration; the folder stays.\n",
