@@ -11,6 +11,7 @@
 
 #include "log.h"
 #include "processors.h"
+#include "segment.h"
 
 enum { PIECE_MAX = 16384, SIDE_REQUEST = 0, SIDE_RESPONSE = 1, REST_MS = 1, REST_BYTES = 4096, REST_TICKS = 3 };
 
@@ -123,6 +124,44 @@ static void warn_of_shard_count(const struct mg_settings *settings, unsigned slo
          (unsigned long long)settings->shard_count, (unsigned long long)settings->workers);
 }
 
+/* --- shards that nobody fills ------------------------------------------------------------------------------------- */
+
+enum { SHARDS_MAX = 1000 };
+
+static void note_open(void *context, const char *name)
+{
+  bool *open = context, sealed;
+  unsigned shard;
+  uint64_t number;
+  if (mg_segment_name(name, &shard, &number, &sealed) && !sealed && shard < SHARDS_MAX) open[shard] = true;
+}
+
+/* Whatever was killed while it had more workers than there are now, or as another's successor, left shards that no
+ * worker opens: nobody would ever seal them, and what is not sealed is never deleted. One that is still filled is
+ * locked, and let be. */
+static void seal_left_shards(const struct mg_gateway *gateway)
+{
+  const struct mg_settings *settings = gateway->settings;
+  bool open[SHARDS_MAX] = {false};
+  mg_file_system.list(settings->work_dir, note_open, open);
+  for (unsigned i = (unsigned)settings->workers; i < SHARDS_MAX; i++) {
+    if (!open[i]) continue;
+    const struct mg_shard_options options = shard_options(settings, i, gateway->id_base);
+    struct mg_shard *shard;
+    struct mg_recovery recovery;
+    struct mg_buf why = {0};
+    uint64_t began_us = wall_us();
+    int result = mg_shard_open(&shard, &options, &mg_file_system, &recovery, &why);
+    if (result == 0) {
+      mg_shard_close(&shard);
+      log_recovery(&recovery, i, (double)(wall_us() - began_us) / 1000);
+    } else if (result != -EWOULDBLOCK) {
+      mg_log(MG_LOG_WARN, "journal shard %u, which no worker fills, stays open: %.*s", i, (int)why.len, why.ptr);
+    }
+    mg_buf_free(&why);
+  }
+}
+
 /* --- batches at rest ---------------------------------------------------------------------------------------------- */
 
 /* A slot is closed by being full while there is much to do, which compresses best. When there is little, whoever
@@ -233,6 +272,7 @@ int mg_recorder_open(struct mg_recorder **out, struct mg_gateway *gateway, struc
     return -1;
   }
   log_recovery(&recovery, slot, (double)(wall_us() - began_us) / 1000);
+  if (slot == 0) seal_left_shards(gateway);
   recorder->stage = mg_shard_stage(recorder->shard);
   recorder->reserve = recorder->stage->slots >= 8 ? recorder->stage->slots / 4 : 0;
   recorder->texts = mg_texts_open(recorder->redactor);
@@ -270,31 +310,32 @@ static bool has_room(struct mg_recorder *recorder, unsigned reserve)
   return mg_stage_free(recorder->stage) > reserve;
 }
 
-static void note_gap(struct mg_recorder *recorder, uint64_t number, uint8_t reason, struct mg_gateway *gateway)
+static void put_gap(struct mg_recorder *recorder, uint64_t time_us, uint8_t reason)
 {
-  mg_count(&gateway->cell->count.journal_dropped, 1);
-  if (recorder->gap_count && recorder->gap_reason == reason && number == recorder->gap_first + recorder->gap_count) {
-    recorder->gap_count++;
-    return;
-  }
-  if (recorder->gap_count) /* two gaps with something between them: the second is said as soon as the first is */
-    mg_record_put_gap(recorder, recorder->stage->last_time_us, recorder->gap_first, recorder->gap_count,
-                      recorder->gap_reason);
-  recorder->gap_first = number;
-  recorder->gap_count = 1;
-  recorder->gap_reason = reason;
+  struct mg_gap *gap = &recorder->gaps[reason];
+  if (gap->count && mg_record_put_gap(recorder, time_us, gap->first, gap->count, reason)) gap->count = 0;
 }
 
-static void say_gap(struct mg_recorder *recorder, uint64_t time_us)
+static void note_gap(struct mg_recorder *recorder, uint64_t number, uint8_t reason, struct mg_gateway *gateway)
 {
-  if (!recorder->gap_count) return;
-  if (mg_record_put_gap(recorder, time_us, recorder->gap_first, recorder->gap_count, recorder->gap_reason))
-    recorder->gap_count = 0;
+  struct mg_gap *gap = &recorder->gaps[reason];
+  mg_count(&gateway->cell->count.journal_dropped, 1);
+  if (gap->count && number == gap->first + gap->count) {
+    gap->count++;
+    return;
+  }
+  put_gap(recorder, recorder->stage->last_time_us, reason); /* two with something between them */
+  *gap = (struct mg_gap){.first = number, .count = 1};
+}
+
+static void say_gaps(struct mg_recorder *recorder, uint64_t time_us)
+{
+  for (uint8_t reason = 0; reason < MG_GAP_REASONS; reason++) put_gap(recorder, time_us, reason);
 }
 
 void mg_recorder_flush(struct mg_recorder *recorder, struct mg_worker_cell *cell)
 {
-  say_gap(recorder, recorder->stage->last_time_us);
+  say_gaps(recorder, recorder->stage->last_time_us);
   mg_shard_flush(recorder->shard);
   struct mg_shard_facts facts = mg_shard_facts(recorder->shard);
   if (!recorder->counts_on) {
@@ -320,7 +361,7 @@ static int begin(struct mg_recorder *recorder, struct mg_exchange *ex, const str
   bool room = has_room(recorder, recorder->reserve);
   if (!room && recorder->on_full == MG_FULL_REFUSE) return MG_ENOJOURNAL;
   if (!room && recorder->on_full == MG_FULL_BLOCK) return MG_EAGAIN_LATER;
-  say_gap(recorder, mg_record_time_us(ex, ex->began_ns));
+  if (room) say_gaps(recorder, mg_record_time_us(ex, ex->began_ns)); /* else there is one gap, which grows */
   record->number = ++recorder->number;
   if (room && mg_record_put_start(recorder, ex, plan)) {
     mg_count(&ex->gateway->cell->count.journal_exchanges, 1);
@@ -350,10 +391,11 @@ int mg_record_start(struct mg_exchange *ex)
 static void put_pieces(struct mg_recorder *recorder, struct mg_exchange *ex, unsigned side, const char *bytes,
                        size_t len)
 {
-  while (len && !ex->record.lost) {
+  while (len && !ex->record.lost && !(ex->record.cut >> side & 1)) {
     size_t part = len < PIECE_MAX ? len : PIECE_MAX;
     if (!has_room(recorder, 0) || !mg_record_put_piece(recorder, ex, side, mg_str(bytes, part))) {
-      if (recorder->stage->slot) return; /* said by END: fewer bytes recorded than there were */
+      ex->record.cut |= (uint8_t)(1 << side); /* what comes later would pass for what is missing */
+      if (recorder->stage->slot) return;      /* said by END: fewer bytes recorded than there were */
       note_gap(recorder, ex->record.number, MG_GAP_BODY_LOST, ex->gateway);
       return;
     }

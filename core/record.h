@@ -41,6 +41,7 @@ struct mg_record {
   bool raw[2];                /* a body that does not compress */
   uint8_t client_source;      /* enum mg_client_source */
   uint8_t crcs;               /* bit by side */
+  uint8_t cut;                /* bit by side: there was no room for a piece of the body; what is recorded ends there */
   uint32_t crc[2];
   uint64_t body_bytes[2]; /* recorded so far */
   uint64_t bytes;         /* of its entries, before compression */

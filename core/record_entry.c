@@ -27,6 +27,17 @@ static struct head split_head(struct mg_str raw)
   return head;
 }
 
+/* What was refused was kept as far as it was read: behind the head stands what may be a body. */
+static struct head client_head(const struct mg_exchange *ex)
+{
+  struct mg_str raw = ex->request.raw, rest, line;
+  if (!ex->request_broken) return split_head(raw);
+  while (raw.len && (raw.ptr[0] == '\r' || raw.ptr[0] == '\n')) raw.ptr++, raw.len--;
+  for (rest = raw; mg_texts_next_line(&rest, &line);)
+    if (!line.len) raw.len = (size_t)(line.ptr - raw.ptr), rest.len = 0;
+  return split_head(raw);
+}
+
 /* Commits an entry of an exchange and counts what it takes. */
 static void commit(struct mg_stage *stage, struct mg_record *record, size_t len, enum mg_entry_type type, uint8_t info,
                    uint16_t aux)
@@ -136,7 +147,7 @@ bool mg_record_put_start(struct mg_recorder *recorder, struct mg_exchange *ex, c
   struct mg_record *record = &ex->record;
   unsigned request = plan->level[0], response = plan->level[1];
   if (!request && response) request = MG_LEVEL_METADATA;
-  struct head head = split_head(ex->request.raw);
+  struct head head = client_head(ex);
   record->has_line = request >= MG_LEVEL_METADATA;
   record->has_headers = request >= MG_LEVEL_HEADERS && !plan->headers_may_fall;
   if (record->has_line && !set_aside_line(recorder, ex, MG_HEAD_CLIENT_LINE, MG_TEXT_REQUEST_LINE, &head.line))
@@ -180,7 +191,7 @@ static void choose_messages(const struct mg_exchange *ex, unsigned request, unsi
 {
   const struct mg_record *record = &ex->record;
   struct head *heads = out->heads;
-  heads[MG_CLIENT_REQUEST] = split_head(ex->request.raw);
+  heads[MG_CLIENT_REQUEST] = client_head(ex);
   heads[MG_UPSTREAM_REQUEST] = split_head(ex->up_head);
   heads[MG_UPSTREAM_RESPONSE] = split_head(ex->source == MG_FROM_UPSTREAM ? ex->response.raw : mg_str("", 0));
   heads[MG_CLIENT_RESPONSE] = split_head(ex->head_sent ? ex->client_head : mg_str("", 0));
@@ -219,14 +230,18 @@ static bool set_aside_messages(struct mg_recorder *recorder, struct mg_exchange 
   return true;
 }
 
+/* Without a stage: in a scope that begins now, where no block is defined. */
 static size_t messages_bound(const struct mg_stage *stage, const struct messages *messages)
 {
-  size_t bound = 0;
-  for (unsigned i = 0; i < MG_MESSAGES; i++) {
-    if (messages->blocks >> i & 1) bound += mg_texts_block_room(stage, &messages->found[i]);
-    bound +=
-        i < MG_UPSTREAM_RESPONSE ? mg_redact_line_bound(messages->heads[i].line) + 6 : messages->heads[i].line.len + 6;
-  }
+  const struct head *heads = messages->heads;
+  size_t bound = heads[MG_UPSTREAM_RESPONSE].line.len + heads[MG_CLIENT_RESPONSE].line.len + 12;
+  for (unsigned i = 0; i < MG_MESSAGES; i++)
+    if (messages->blocks >> i & 1)
+      bound += stage ? mg_texts_block_room(stage, &messages->found[i]) : messages->found[i].bound;
+  /* A request line that is not written here was not set aside either: it may be of any length. */
+  if (messages->line) bound += mg_texts_bound(MG_TEXT_REQUEST_LINE, heads[MG_CLIENT_REQUEST].line);
+  if (!(messages->flags & MG_END_SAME_LINE))
+    bound += mg_texts_bound(MG_TEXT_REQUEST_LINE, heads[MG_UPSTREAM_REQUEST].line);
   return bound;
 }
 
@@ -323,9 +338,15 @@ bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, uns
            attribute_count = gather_attributes(recorder, ex, attributes);
   choose_messages(ex, request, response, &messages);
   if (!set_aside_messages(recorder, ex, &messages)) return false;
-  size_t bound = FIXED_MAX + target.len + messages_bound(stage, &messages);
-  for (unsigned i = 0; i < 2 * attribute_count; i++) bound += attributes[i].len + 6;
-  if (bound > MG_ENTRY_BYTES_MAX) attribute_count = 0, bound = MG_ENTRY_BYTES_MAX;
+  size_t bound = FIXED_MAX + target.len, most = bound + messages_bound(NULL, &messages);
+  bound += messages_bound(stage, &messages);
+  unsigned wanted = attribute_count;
+  for (attribute_count = 0; attribute_count < wanted; attribute_count++) { /* as many as fit, whatever scope it is */
+    size_t size = attributes[2 * attribute_count].len + attributes[2 * attribute_count + 1].len + 12;
+    if (most + size > MG_ENTRY_BYTES_MAX) break;
+    most += size;
+    bound += size;
+  }
   uint64_t now_ns = uv_hrtime(), time_us = mg_record_time_us(ex, now_ns);
   uint8_t *start = mg_stage_begin(stage, bound, time_us, ex->record.number);
   if (!start) return false;

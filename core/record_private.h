@@ -10,7 +10,7 @@
 
 enum mg_on_full { MG_FULL_REFUSE, MG_FULL_DROP, MG_FULL_BLOCK };
 
-enum { MG_CONTEXTS = 64 };
+enum { MG_CONTEXTS = 64, MG_GAP_REASONS = MG_GAP_BODY_LOST + 1 };
 
 /* Where the block of a route, its filters, the generation and a client stands. */
 struct mg_context {
@@ -19,6 +19,12 @@ struct mg_context {
   uint64_t generation;
   struct mg_address client;
   uint8_t client_source;
+};
+
+/* Exchanges that were not, or not wholly, recorded, which is not said yet. While there is no room only those without
+ * space come one after another, so each reason has its own. */
+struct mg_gap {
+  uint64_t first, count;
 };
 
 struct mg_recorder {
@@ -42,8 +48,7 @@ struct mg_recorder {
   uint64_t plain_bytes; /* of all entries of exchanges that have ended */
   bool counts_on;       /* what follows is known: what the slot's workers before this one had counted */
   uint64_t bytes_before, plain_bytes_before, repairs_before;
-  uint64_t gap_first, gap_count; /* not recorded, and not said so yet */
-  uint8_t gap_reason;
+  struct mg_gap gaps[MG_GAP_REASONS]; /* by reason */
   struct mg_context contexts[MG_CONTEXTS];
 };
 

@@ -14,6 +14,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "headers.h"
 #include "log.h"
 
 enum { KEY_SIZE = 512, KEY_MIN = 32, DECODED_SIZE = 4096 };
@@ -245,11 +246,11 @@ static bool in_lines(const char *lines, struct mg_str name, bool exact)
 size_t mg_redact_header(struct mg_redactor *redactor, unsigned side, struct mg_str line, char *out)
 {
   const char *colon = memchr(line.ptr, ':', line.len);
-  if (!colon) { /* no header: a head that was refused */
+  struct mg_str name = mg_str(line.ptr, colon ? (size_t)(colon - line.ptr) : 0);
+  if (!mg_token_ok(name) || memchr(colon, '\r', line.len - name.len)) { /* no header: of a head that was refused */
     mg_fingerprint(redactor, line, out);
     return MG_FINGERPRINT_LEN;
   }
-  struct mg_str name = mg_str(line.ptr, (size_t)(colon - line.ptr));
   struct mg_str value = mg_str(colon + 1, line.len - name.len - 1);
   while (value.len && (*value.ptr == ' ' || *value.ptr == '\t')) value.ptr++, value.len--;
   if (!value.len || place_of(&redactor->safe[side], name)->ptr) {
@@ -324,7 +325,7 @@ size_t mg_redact_request_line(struct mg_redactor *redactor, struct mg_str line, 
     return line.len;
   }
   const char *behind = memrchr(query, ' ', (size_t)(end - query));
-  if (!behind) behind = end;
+  if (!behind || end - behind < 6 || memcmp(behind, " HTTP/", 6) != 0) behind = end; /* a line that was refused */
   char *at = out + (query + 1 - line.ptr);
   memcpy(out, line.ptr, (size_t)(query + 1 - line.ptr));
   for (const char *from = query + 1; from < behind;) {

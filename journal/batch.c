@@ -66,7 +66,7 @@ static void summarise(struct mg_batch *batch, uint64_t *time_us, const struct mg
 static void gather(struct mg_packer *packer, const uint8_t *slot, const struct mg_slot *header, bool check,
                    struct mg_batch *batch)
 {
-  uint32_t at = MG_SLOT_HEADER_BYTES, tag = mg_slot_tag(header->epoch, header->gen);
+  uint32_t at = MG_SLOT_HEADER_BYTES, tag = mg_slot_tag(header);
   uint8_t *plain = plain_entries(packer), *raw = kept_apart(packer);
   uint64_t time_us = header->base_time_us;
   struct mg_staged entry;

@@ -77,12 +77,12 @@ static bool copy_slot(struct mg_follow *follow, const struct mg_follow_shard *sh
          mg_get64(follow->slot) == gen;
 }
 
-static uint64_t count_entries(const uint8_t *slot, uint64_t gen, uint32_t epoch)
+static uint64_t count_entries(const uint8_t *bytes, const struct mg_slot *slot)
 {
   struct mg_staged entry;
-  uint32_t at = MG_SLOT_HEADER_BYTES, tag = mg_slot_tag(epoch, gen);
+  uint32_t at = MG_SLOT_HEADER_BYTES, tag = mg_slot_tag(slot);
   uint64_t count = 0;
-  while (mg_slot_entry(slot, tag, gen, false, &at, &entry) == 1) count++;
+  while (mg_slot_entry(bytes, tag, slot->gen, false, &at, &entry) == 1) count++;
   return count;
 }
 
@@ -94,7 +94,7 @@ int mg_follow_stage(struct mg_follow *follow, struct mg_follow_shard *shard)
   for (uint64_t gen; (gen = find_slot(follow, shard)) != 0;) {
     if (!copy_slot(follow, shard, gen) || !mg_slot_read(&slot, follow->slot)) return 0;
     shard->gen = gen;
-    if (slot.base_lsn + count_entries(follow->slot, gen, shard->epoch) <= shard->last_lsn + 1) return 0;
+    if (slot.base_lsn + count_entries(follow->slot, &slot) <= shard->last_lsn + 1) return 0;
     if (!mg_unpack_slot(follow->unpacker, follow->slot, &batch)) return 0;
     struct mg_origin_of origin = {.shard = shard->number,
                                   .id_base = shard->stage.id_base,

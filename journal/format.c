@@ -287,19 +287,20 @@ int mg_fragment_read(const uint8_t *at, size_t room, uint64_t offset, uint32_t s
 
 static uint32_t slot_crc(const uint8_t *slot)
 {
-  return mg_crc32c(mg_crc32c(0, slot, 20), slot + 24, 16);
+  return mg_crc32c(mg_crc32c(0, slot, 20), slot + 24, 24);
 }
 
 void mg_slot_write(const struct mg_slot *slot, uint8_t *out)
 {
-  uint8_t header[40];
+  uint8_t header[48];
   mg_put64(header, slot->gen);
   mg_put64(header + 8, slot->base_lsn);
   mg_put32(header + 16, slot->epoch);
   mg_put64(header + 24, slot->base_time_us);
   mg_put64(header + 32, slot->base_number);
+  mg_put64(header + 40, slot->key);
   mg_put32(header + 20, slot_crc(header));
-  memcpy(out + 8, header + 8, 32);
+  memcpy(out + 8, header + 8, 40);
 }
 
 bool mg_slot_read(struct mg_slot *slot, const uint8_t *in)
@@ -309,12 +310,13 @@ bool mg_slot_read(struct mg_slot *slot, const uint8_t *in)
   slot->epoch = mg_get32(in + 16);
   slot->base_time_us = mg_get64(in + 24);
   slot->base_number = mg_get64(in + 32);
+  slot->key = mg_get64(in + 40);
   return slot->gen && mg_get32(in + 20) == slot_crc(in);
 }
 
-uint32_t mg_slot_tag(uint32_t epoch, uint64_t gen)
+uint32_t mg_slot_tag(const struct mg_slot *slot)
 {
-  uint64_t mixed = (gen ^ (uint64_t)epoch << 40) * 0x9e3779b97f4a7c15u;
+  uint64_t mixed = (slot->gen ^ (uint64_t)slot->epoch << 40 ^ slot->key) * 0x9e3779b97f4a7c15u;
   return (uint32_t)(mixed >> 32) | 1; /* never 0: fresh memory is no commit */
 }
 

@@ -90,6 +90,7 @@ struct mg_slot {
   uint32_t epoch;
   uint64_t base_time_us;
   uint64_t base_number;
+  uint64_t key; /* of the stage, random */
 };
 
 struct mg_stage_header {
@@ -156,7 +157,7 @@ void mg_slot_write(const struct mg_slot *slot, uint8_t *out); /* all but the gen
 /** False for a slot that was never used or whose header is damaged. */
 bool mg_slot_read(struct mg_slot *slot, const uint8_t *in);
 /** The low word of every commit word in a slot. */
-uint32_t mg_slot_tag(uint32_t epoch, uint64_t gen);
+uint32_t mg_slot_tag(const struct mg_slot *slot);
 /** The checksum of an entry at offset in its slot: over its type, info and aux and its payload. */
 uint32_t mg_entry_crc(uint32_t tag, uint64_t gen, uint32_t offset, const uint8_t *entry, uint32_t len);
 

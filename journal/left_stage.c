@@ -17,7 +17,7 @@ static int by_base_lsn(const void *a, const void *b)
 
 static uint64_t count_entries(struct mg_left_stage *stage, const uint8_t *bytes, const struct mg_slot *slot)
 {
-  uint32_t at = MG_SLOT_HEADER_BYTES, tag = mg_slot_tag(slot->epoch, slot->gen);
+  uint32_t at = MG_SLOT_HEADER_BYTES, tag = mg_slot_tag(slot);
   struct mg_staged entry;
   uint64_t count = 0;
   while (mg_slot_entry(bytes, tag, slot->gen, true, &at, &entry) == 1) count++;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/random.h>
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a lock table would be per process and mean nothing across processes");
 
@@ -65,6 +66,8 @@ int mg_stage_open(struct mg_stage *stage, const struct mg_file_ops *ops, const c
   stage->header = *header;
   stage->header.slots = stage->slots;
   stage->next_lsn = next_lsn;
+  if (getrandom(&stage->key, sizeof stage->key, GRND_NONBLOCK) != sizeof stage->key)
+    stage->key = header->id_base ^ (uint64_t)(uintptr_t)stage;
   int result = make_file(stage, folder, path, &made);
   if (result == 0) use_file(stage, &made);
   return result;
@@ -105,12 +108,13 @@ bool mg_stage_next(struct mg_stage *stage, uint64_t time_us, uint64_t number)
                                  .base_lsn = stage->next_lsn,
                                  .epoch = stage->header.epoch,
                                  .base_time_us = time_us,
-                                 .base_number = number};
+                                 .base_number = number,
+                                 .key = stage->key};
   mg_slot_write(&header, slot);
   atomic_store_explicit((_Atomic uint64_t *)slot, gen, memory_order_release);
   stage->slot = slot;
   stage->gen = gen;
-  stage->tag = mg_slot_tag(stage->header.epoch, gen);
+  stage->tag = mg_slot_tag(&header);
   stage->at = MG_SLOT_HEADER_BYTES;
   stage->definitions = 0;
   stage->entries = 0;

@@ -28,6 +28,7 @@ struct mg_stage {
   const struct mg_file_ops *ops;
   size_t bytes;
   uint32_t slots;
+  uint64_t key; /* what tells commits of this stage from bytes that somebody sent to be taken for some */
   struct mg_stage_header header;
   int fd;
   const _Atomic bool *cut; /* a page of the mapping was taken away */

@@ -11,6 +11,9 @@
 #define FINGERPRINT_OF_LONG_KEY "fp:JKiuXFMnS6A" /* ... and over that key three times */
 #define FINGERPRINT_OF_C "fp:-GIsxB8Q0Qo"
 #define FINGERPRINT_OF_NO_HEADER "fp:BzzKaD5biVE"
+#define FINGERPRINT_OF_NO_NAME "fp:ATgewjCeB9U"
+#define FINGERPRINT_OF_TWO_LINES "fp:HxNPBOKKby4"
+#define FINGERPRINT_OF_NO_VERSION "fp:rOqsGO-eH0s"
 
 static struct mg_settings settings;
 
@@ -89,6 +92,8 @@ TEST(headers_by_the_lists)
   check_header(redactor, 1, "Set-Cookie: secret", "Set-Cookie: " FINGERPRINT_OF_SECRET);
   check_header(redactor, 1, "accept: secret", "accept: " FINGERPRINT_OF_SECRET);
   check_header(redactor, 0, "no colon at all", FINGERPRINT_OF_NO_HEADER);
+  check_header(redactor, 0, "secret name: x", FINGERPRINT_OF_NO_NAME);
+  check_header(redactor, 0, "accept: a\rsecret", FINGERPRINT_OF_TWO_LINES);
   mg_redactor_close(&redactor);
 }
 
@@ -125,6 +130,7 @@ TEST(query_values)
              "GET /?a=" FINGERPRINT_OF_SECRET "&b=&" FINGERPRINT_OF_C " HTTP/1.1");
   check_line(redactor, "GET /?secret HTTP/1.1", "GET /?" FINGERPRINT_OF_SECRET " HTTP/1.1");
   check_line(redactor, "GET /?&& HTTP/1.1", "GET /?&& HTTP/1.1");
+  check_line(redactor, "GET /?a=b c=secret", "GET /?a=" FINGERPRINT_OF_NO_VERSION); /* all of it is the value */
   add("storage.journal_security.safe_query_parameters", "page no");
   check_line(redactor, "GET /?page+no=7&PAGE%20NO=8&other=secret HTTP/1.1",
              "GET /?page+no=7&PAGE%20NO=8&other=" FINGERPRINT_OF_SECRET " HTTP/1.1");

@@ -277,7 +277,7 @@ TEST(forge_stage)
   enum { GEN = 3, EPOCH = 2, FIRST = MG_SLOT_HEADER_BYTES, LEN = 2000, FORGED_LEN = 40 };
   static _Alignas(64) uint8_t slot[MG_SLOT_BYTES];
   const struct mg_slot header = {.gen = GEN, .base_lsn = 1, .epoch = EPOCH, .base_time_us = 1, .base_number = 1};
-  uint32_t tag = mg_slot_tag(EPOCH, GEN);
+  uint32_t tag = mg_slot_tag(&header);
   mg_slot_write(&header, slot);
   mg_put64(slot, GEN);
   for (uint32_t at = FIRST + 16; at + 64 < FIRST + LEN; at += 56) {
@@ -292,6 +292,38 @@ TEST(forge_stage)
     while (mg_slot_entry(slot, tag, GEN, true, &at, &entry) == 1) CHECK(entry.len != FORGED_LEN);
     slot[FIRST + bit / 8] ^= (uint8_t)(1 << bit % 8);
   }
+}
+
+/* A body lies where the slot's next round will be, and is made of entries with the tag and checksum of that round, as
+ * far as somebody can know them who only sends requests. */
+TEST(forge_next_round)
+{
+  enum { LEN = 40, EACH = MG_ENTRY_HEADER_BYTES + LEN, BODY = 200 * EACH, GEN = 3, SLOTS = 2 };
+  char own[256], path[600];
+  struct mg_stage staged;
+  struct mg_slot slot = {.gen = GEN, .epoch = 1};
+  struct mg_staged entry;
+  const struct mg_stage_header header = {.epoch = 1};
+  uint32_t at = MG_SLOT_HEADER_BYTES + MG_ENTRY_HEADER_BYTES, tag = mg_slot_tag(&slot);
+  fresh_folder(own, "/tmp");
+  snprintf(path, sizeof path, "%s/stage", own);
+  CHECK_INT(mg_stage_open(&staged, &mg_file_system, own, path, mg_stage_bytes(SLOTS * MG_SLOT_BYTES), &header, 1), 0);
+  memset(mg_stage_begin(&staged, BODY, 1, 1), 'F', BODY);
+  for (unsigned i = 0; i < BODY / EACH; i++) put_entry(staged.slot, at + i * EACH, GEN, tag, LEN);
+  mg_stage_commit(&staged, BODY, MG_ENTRY_BODY, 0, 0);
+  for (uint64_t gen = 2; gen <= GEN; gen++) {
+    mg_stage_end_slot(&staged);
+    mg_stage_retire(&staged, gen - 1);
+    memset(mg_stage_begin(&staged, EACH, 1, 1), 'x', EACH);
+    mg_stage_commit(&staged, EACH, MG_ENTRY_BODY, 0, 0);
+  }
+  CHECK(mg_slot_read(&slot, staged.slot) && slot.gen == GEN);
+  at = MG_SLOT_HEADER_BYTES;
+  tag = mg_slot_tag(&slot);
+  CHECK_INT(mg_slot_entry(staged.slot, tag, GEN, true, &at, &entry), 1);
+  CHECK_INT(mg_slot_entry(staged.slot, tag, GEN, true, &at, &entry), 0);
+  mg_stage_close_file(&staged);
+  remove_folder(own);
 }
 
 /* A batch that says plain_len and holds a frame of `real` zeros, `cut` bytes of which are not there. */
@@ -334,6 +366,7 @@ int main(void)
                                         {"heal.unknown-version", unknown_version},
                                         {"heal.two-rounds", two_rounds},
                                         {"forge.stage", forge_stage},
+                                        {"forge.stage, next round", forge_next_round},
                                         {"forge.zstd", forge_zstd}};
   leave_behind();
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -18,7 +18,8 @@ static void tail_slot(uint64_t gen, uint64_t *lsn)
   const struct mg_stage *stage = &shard->stage;
   const uint8_t *slot = stage->map + MG_STAGE_HEADER_BYTES + (size_t)((gen - 1) % stage->slots) * MG_SLOT_BYTES;
   while (atomic_load_explicit((const _Atomic uint64_t *)slot, memory_order_acquire) != gen) sched_yield();
-  uint32_t tag = mg_slot_tag(stage->header.epoch, gen), at = MG_SLOT_HEADER_BYTES;
+  const struct mg_slot header = {.gen = gen, .epoch = stage->header.epoch, .key = stage->key};
+  uint32_t tag = mg_slot_tag(&header), at = MG_SLOT_HEADER_BYTES;
   struct mg_staged entry;
   for (int result; (result = mg_slot_entry(slot, tag, gen, true, &at, &entry)) != 2 && *lsn <= ENTRIES;) {
     if (result == 0) {

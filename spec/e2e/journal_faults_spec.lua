@@ -74,6 +74,50 @@ describe("a gateway whose journal is taken away", function()
 end)
 
 
+describe("a gateway whose journal has no room", function()
+  after_each(h.cleanup)
+
+  local FULL = "    journal: { request: { level: FULL }, response: { level: METADATA } }\n"
+
+  -- A folder that has the name of the space to be reserved keeps a segment from having a successor.
+  it("says what it did not record, and has of a body what came before that", function()
+    local folder = h.folder() .. "/journal"
+    local blocked, pieces = folder .. "/shard-000.spare.new", {}
+    local gateway = h.gateway {
+      routes = h.route_to(h.builtin_origin().port, FULL), args = { "--journal", folder },
+      server = "storage: { on_full: drop, stage_size: 64kb, shard_size: 64kb, compression: none }\n",
+    }
+    for i = 1, 100 do pieces[i] = ("%08d"):format(i):rep(1024) end
+    local body = table.concat(pieces)
+    local function is_full() return gateway:control("status").out:find("CANNOT BE WRITTEN", 1, true) end
+    assert(lfs.mkdir(blocked))
+    local client = gateway:connect()
+    client:send(("POST /status/200 HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"):format(#body))
+    for i = 1, 80 do
+      client:send(pieces[i])
+      if i % 4 == 0 then assert.equal(200, gateway:get("/status/200").status) end
+    end
+    h.eventually(is_full, 5, "the journal to be full")
+    for _ = 1, 5 do assert.equal(200, gateway:get("/status/200").status) end
+    assert(lfs.rmdir(blocked))
+    h.eventually(function() return not is_full() end, 5, "the journal to have room")
+    for i = 81, 100 do client:send(pieces[i]) end
+    assert.equal(200, client:response().status)
+    assert.equal(200, gateway:get("/status/200").status)
+    local verified = h.moongate { "journal", "verify", folder }
+    assert.equal(0, verified.code, verified.out)
+    assert.truthy(tonumber(verified.out:match("(%d+) dropped for want of space")) >= 5, verified.out)
+    local recorded
+    for line in h.moongate({ "journal", "cat", folder }).out:gmatch("[^\n]+") do
+      local one = require("cjson").decode(line)
+      if one.request.line:find("^POST") then recorded = one.request.body end
+    end
+    assert.truthy(#recorded > 0 and #recorded < #body)
+    assert.truthy(body:sub(1, #recorded) == recorded, "a body with a part missing inside")
+  end)
+end)
+
+
 describe("a gateway that is killed whole", function()
   after_each(h.cleanup)
 
@@ -96,5 +140,24 @@ describe("a gateway that is killed whole", function()
     assert.truthy(accepted > answered, result.out .. answered) -- the last gateway's own request is one more
     assert.truthy(accepted <= answered + 1 + kills * 17, result.out .. answered) -- those under way at each kill
     assert.truthy(open <= kills * 17, result.out)
+  end)
+
+  it("has the shards sealed for which there is no worker any more", function()
+    local folder = h.folder() .. "/journal"
+    local function start(workers)
+      return h.gateway { routes = h.route_to(h.builtin_origin().port, LEVEL), args = { "--journal", folder },
+        workers = workers, server = "storage: { stage_size: 128kb, shard_size: 256kb }\n" }
+    end
+    local gateway = start(3)
+    for _ = 1, 60 do assert.equal(200, gateway:get("/status/200").status) end
+    gateway.may_end = true
+    gateway.child:destroy()
+    start(1)
+    for name in lfs.dir(folder) do assert.is_nil(name:match("^shard%-00[12]%-.*%.open$")) end
+    local result = h.moongate { "journal", "verify", folder }
+    assert.equal(0, result.code, result.out)
+    local accepted = 0
+    for count in result.out:gmatch("(%d+) exchanges accepted") do accepted = accepted + tonumber(count) end
+    assert.equal(60, accepted)
   end)
 end)

@@ -217,6 +217,69 @@ routes:
     assert.equal("own", list[2].route)
   end)
 
+  it("has the attributes beside a request line of any length", function()
+    local folder = h.folder()
+    local gateway = h.gateway { routes = [[
+unrouted: { journal: { request: { level: HEADERS }, response: { level: HEADERS } } }
+routes: [ { id: own, match: { Path: { path: /own } }, filters: [ { ReturnResponse: { status: 200, body: x } } ] } ]
+]], args = { "--journal", folder .. "/journal" } }
+    gateway.folder_of_journal = folder .. "/journal"
+    local targets = { "/nowhere?" .. ("&"):rep(3000), "/" .. ("a"):rep(8000) }
+    for _, target in ipairs(targets) do assert.equal(404, gateway:get(target).status) end
+    for i, one in ipairs(exchanges(gateway)) do
+      assert.equal("GET " .. targets[i] .. " HTTP/1.1", one.request.line)
+      assert.equal("no_route", one.attributes["gateway.unrouted.reason"])
+    end
+  end)
+
+  -- What the requests before define of the headers is not defined in the slot that the large entry goes to.
+  it("has as many attributes as an entry holds beside the headers", function()
+    local gateway = recording(h.builtin_origin().port, "HEADERS", "HEADERS", {
+      filters = { noted = [[
+        return { api = 1, version = "1.0.0", request = function(req)
+          if req:path() ~= "/big" then return end
+          for i = 1, 16 do req:set_attribute(("n"):rep(900) .. i, ("v"):rep(1000)) end
+        end }
+      ]] },
+      extra = "    filters: [ noted ]\n",
+    })
+    local headers, requests = {}, {}
+    for i = 1, 90 do headers[i] = ("x%d: y\r\n"):format(i) end
+    for i = 1, 12 do requests[i] = "/" .. i .. ("s"):rep(600) end
+    requests[13] = "/big"
+    for i, target in ipairs(requests) do
+      requests[i] = ("GET %s HTTP/1.1\r\nHost: a\r\n%s\r\n"):format(target, table.concat(headers))
+    end
+    local client = gateway:connect()
+    client:send(table.concat(requests))
+    for _ = 1, 13 do client:response() end
+    local list = exchanges(gateway)
+    assert.equal(13, #list)
+    local noted = 0
+    for _ in pairs(list[13].attributes) do noted = noted + 1 end
+    assert.truthy(noted >= 12 and noted < 16, noted)
+    assert.truthy(verified(gateway):find("13 exchanges accepted = 13 recorded", 1, true))
+  end)
+
+  it("has of a request that was refused its head alone, and no value of what is no header", function()
+    local folder = h.folder()
+    local gateway = h.gateway { routes = [[
+unrouted: { journal: { request: { level: HEADERS }, response: { level: METADATA } } }
+routes: [ { id: own, match: { Path: { path: /own } }, filters: [ { ReturnResponse: { status: 200, body: x } } ] } ]
+]], args = { "--journal", folder .. "/journal" } }
+    gateway.folder_of_journal = folder .. "/journal"
+    local refused = {
+      "POST /own HTTP/1.1\r\nHost: a\r\nhunter2 key: x\r\n\r\nhunter2: x\r\naccept: hunter2\r\n",
+      "POST /own HTTP/1.1\nHost: a\n\naccept: hunter2\n",
+      "GET /own HTTP/1.1\r\nHost: a\r\nCookie: a\r\n hunter2: x\r\n\r\n",
+      "GET /own HTTP/1.1\r\nHost: a\r\nAccept: a\rCookie: hunter2\r\n\r\n",
+      "GET /own?a=b hunter2\r\n\r\n",
+    }
+    for _, bytes in ipairs(refused) do assert.equal(400, gateway:raw(bytes).status) end
+    assert.equal(#refused, #exchanges(gateway))
+    assert.is_nil(journal(gateway, "cat").out:find("hunter2", 1, true))
+  end)
+
   it("names each exchange by the id that filters and clients see", function()
     local origin = h.origin()
     local gateway = recording(origin.port, "METADATA", "METADATA",

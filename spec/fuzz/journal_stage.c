@@ -8,7 +8,7 @@ static void fuzz_one(const uint8_t *bytes, size_t len)
 {
   _Alignas(64) static uint8_t slot[MG_SLOT_BYTES];
   const struct mg_slot header = {.gen = 3, .base_lsn = 7, .epoch = 2, .base_time_us = 1, .base_number = 1};
-  uint32_t tag = mg_slot_tag(2, 3), at = MG_SLOT_HEADER_BYTES;
+  uint32_t tag = mg_slot_tag(&header), at = MG_SLOT_HEADER_BYTES;
   memset(slot, 0, sizeof slot);
   mg_slot_write(&header, slot);
   mg_put64(slot, header.gen);
