@@ -51,11 +51,18 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
   errno = saved;
 }
 
+/* A forked child has none of the mappings (MADV_DONTFORK); what it maps in their place is its own business. */
+static void forget_in_child(void)
+{
+  for (int i = 0; i < MAPPINGS_MAX; i++) atomic_store(&guarded_mappings[i].from, 0);
+}
+
 static void install_handler(void)
 {
   struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
   sigemptyset(&action.sa_mask);
   sigaction(SIGBUS, &action, &handled_before);
+  pthread_atfork(NULL, NULL, forget_in_child);
 }
 
 static struct guarded *take_place(void)
