@@ -1,5 +1,5 @@
-/* api_meter.c - the mark between two filters of a chain: whose time begins now, and whether there is an answer
- * already.
+/* api_meter.c - whose turn it is in a chain of filters: where the chain notes it, and the mark between two filters whose
+ * time is taken.
  * Owns: nothing.   May call: exchange, meter.   Never: call Lua (an FFI call must not come back).   Thread: the
  * loop's. */
 #include "api_private.h"

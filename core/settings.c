@@ -7,17 +7,17 @@
 
 #include "mem.h"
 
-enum value_type { TYPE_TEXT, TYPE_NUMBER, TYPE_MS, TYPE_BYTES, TYPE_FLAG };
-
-static const struct field {
-  const char *key;
-  size_t offset;
-  enum value_type type;
-} fields[] = {
-#define X(type, field, key, value) {key, offsetof(struct mg_settings, field), TYPE_##type},
+static const struct mg_setting fields[] = {
+#define X(type, field, key, value) {key, offsetof(struct mg_settings, field), MG_SETTING_##type},
     MG_SETTINGS_MAP(X)
 #undef X
 };
+
+const struct mg_setting *mg_settings_rows(size_t *count)
+{
+  *count = sizeof fields / sizeof fields[0];
+  return fields;
+}
 
 void mg_settings_defaults(struct mg_settings *settings)
 {
@@ -106,17 +106,17 @@ bool mg_settings_set(struct mg_settings *settings, const char *key, size_t key_l
     if (mg_str_equal(name, mg_str(lists[i].key, strlen(lists[i].key))))
       return add_name((struct mg_names *)(void *)((char *)settings + lists[i].offset), text);
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-    const struct field *field = &fields[i];
+    const struct mg_setting *field = &fields[i];
     if (!mg_str_equal(name, mg_str(field->key, strlen(field->key)))) continue;
     void *place = (char *)settings + field->offset;
     switch (field->type) {
-    case TYPE_TEXT:
+    case MG_SETTING_TEXT:
       return read_text(text, place);
-    case TYPE_FLAG:
+    case MG_SETTING_FLAG:
       return read_flag(text, place);
-    case TYPE_NUMBER:
-    case TYPE_MS:
-    case TYPE_BYTES:
+    case MG_SETTING_NUMBER:
+    case MG_SETTING_MS:
+    case MG_SETTING_BYTES:
       return read_number(text, place);
     }
   }

@@ -90,6 +90,16 @@ struct mg_settings {
   struct mg_names safe_query_parameters;
 };
 
+/** A row of MG_SETTINGS_MAP. */
+struct mg_setting {
+  const char *key;
+  size_t offset; /* in struct mg_settings */
+  enum { MG_SETTING_TEXT, MG_SETTING_NUMBER, MG_SETTING_MS, MG_SETTING_BYTES, MG_SETTING_FLAG } type;
+};
+
+/** All rows, *count of them. */
+const struct mg_setting *mg_settings_rows(size_t *count);
+
 void mg_settings_defaults(struct mg_settings *settings);
 
 /** Sets one value from its text as it stands in a bundle ("server.port", "8888"; durations in ms, sizes in bytes;

@@ -8,19 +8,7 @@
 #include "process_facts.h"
 #include "status.h"
 
-enum kind { KIND_TEXT, KIND_NUMBER, KIND_MS, KIND_BYTES, KIND_FLAG };
-
 enum { TEXT_SIZE = 264 };
-
-static const struct shown {
-  const char *key;
-  size_t offset;
-  enum kind kind;
-} all[] = {
-#define X(type, field, key, value) {key, offsetof(struct mg_settings, field), KIND_##type},
-    MG_SETTINGS_MAP(X)
-#undef X
-};
 
 static bool is_secret(const char *key)
 {
@@ -40,25 +28,25 @@ static void in_units(uint64_t number, const struct unit *unit, char out[TEXT_SIZ
   if (!number) snprintf(out, TEXT_SIZE, "none"); /* no limit is set */
 }
 
-static void value_text(const struct shown *shown, const struct mg_settings *settings, char out[TEXT_SIZE])
+static void value_text(const struct mg_setting *shown, const struct mg_settings *settings, char out[TEXT_SIZE])
 {
   static const struct unit times[] = {{86400000, "d"}, {3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
   static const struct unit sizes[] = {{1 << 30, "gb"}, {1 << 20, "mb"}, {1 << 10, "kb"}, {1, "b"}};
   const void *place = (const char *)settings + shown->offset;
-  switch (shown->kind) {
-  case KIND_TEXT:
+  switch (shown->type) {
+  case MG_SETTING_TEXT:
     snprintf(out, TEXT_SIZE, "%s", is_secret(shown->key) && *(const char *)place ? "******" : (const char *)place);
     break;
-  case KIND_FLAG:
+  case MG_SETTING_FLAG:
     snprintf(out, TEXT_SIZE, "%s", *(const bool *)place ? "true" : "false");
     break;
-  case KIND_NUMBER:
+  case MG_SETTING_NUMBER:
     snprintf(out, TEXT_SIZE, "%llu", (unsigned long long)*(const uint64_t *)place);
     break;
-  case KIND_MS:
+  case MG_SETTING_MS:
     in_units(*(const uint64_t *)place, times, out);
     break;
-  case KIND_BYTES:
+  case MG_SETTING_BYTES:
     in_units(*(const uint64_t *)place, sizes, out);
     break;
   }
@@ -104,12 +92,14 @@ static void settings_fields(const struct mg_settings *settings, struct mg_buf *o
   struct mg_settings defaults;
   mg_settings_defaults(&defaults);
   mg_buf_printf(out, "\"settings\":[");
-  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+  size_t count;
+  const struct mg_setting *rows = mg_settings_rows(&count);
+  for (size_t i = 0; i < count; i++) {
     char value[TEXT_SIZE], usual[TEXT_SIZE];
-    value_text(&all[i], settings, value);
-    value_text(&all[i], &defaults, usual);
+    value_text(&rows[i], settings, value);
+    value_text(&rows[i], &defaults, usual);
     mg_buf_append(out, "{", 1);
-    mg_json_field(out, "key", all[i].key);
+    mg_json_field(out, "key", rows[i].key);
     mg_json_field(out, "value", value);
     if (strcmp(value, usual) != 0) {
       mg_json_field(out, "default", usual);

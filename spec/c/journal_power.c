@@ -30,18 +30,8 @@ static uint64_t number_of(uint32_t epoch, uint64_t lsn)
 /* An entry whose bytes tell its epoch and LSN. */
 static bool append(struct mg_shard *shard)
 {
-  struct mg_stage *stage = mg_shard_stage(shard);
-  uint64_t lsn = stage->next_lsn;
-  uint8_t content[SUPPORT_PAYLOAD + 32];
-  size_t len = content_of(number_of(stage->header.epoch, lsn), content);
-  uint8_t *start = mg_stage_begin(stage, len + 64, 1700000000000000u + lsn * 10, lsn);
-  if (!start) return false;
-  uint8_t *at = mg_prefix_put(stage, start, 1700000000000000u + lsn * 10, lsn);
-  *at++ = 0, *at++ = 0;
-  memcpy(at, content, len);
-  mg_stage_commit(stage, (size_t)(at + len - start), MG_ENTRY_HEAD, 0, 0);
-  mg_shard_push(shard);
-  return true;
+  const struct mg_stage *stage = mg_shard_stage(shard);
+  return append_content(shard, number_of(stage->header.epoch, stage->next_lsn));
 }
 
 struct walk {

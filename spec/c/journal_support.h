@@ -65,13 +65,13 @@ static inline size_t content_of(uint64_t lsn, uint8_t *out)
   return len;
 }
 
-/* Records one entry; false when the stage is full. */
-static inline bool append_one(struct mg_shard *shard)
+/* Records one entry with the content of a number; false when the stage is full. */
+static inline bool append_content(struct mg_shard *shard, uint64_t number)
 {
   struct mg_stage *stage = mg_shard_stage(shard);
   uint64_t lsn = stage->next_lsn;
   uint8_t content[SUPPORT_PAYLOAD + 32];
-  size_t len = content_of(lsn, content);
+  size_t len = content_of(number, content);
   uint8_t *start = mg_stage_begin(stage, len + 64, 1700000000000000u + lsn * 10, lsn);
   if (!start) return false;
   uint8_t *at = mg_prefix_put(stage, start, 1700000000000000u + lsn * 10, lsn);
@@ -81,6 +81,12 @@ static inline bool append_one(struct mg_shard *shard)
   mg_stage_commit(stage, (size_t)(at + len - start), MG_ENTRY_HEAD, 0, 0);
   mg_shard_push(shard);
   return true;
+}
+
+/* The same with that of its own LSN. */
+static inline bool append_one(struct mg_shard *shard)
+{
+  return append_content(shard, mg_shard_stage(shard)->next_lsn);
 }
 
 struct census {
