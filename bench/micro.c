@@ -342,9 +342,9 @@ static void prepare_journal(struct bench *b)
   rmdir(folder);
   b->packer = mg_packer_new(true, 1);
   b->unpacker = mg_unpacker_new();
-  mg_pack(b->packer, full_slot(b), false, 0, &b->packed);
+  mg_pack(b->packer, full_slot(b), true, 0, &b->packed); /* in one part */
   b->packed_copy = mg_alloc(b->packed.len);
-  memcpy(b->packed_copy, b->packed.bytes, b->packed.len);
+  memcpy(b->packed_copy, b->packed.parts->ptr, b->packed.len);
 }
 
 static void prepare(struct bench *b)

@@ -196,7 +196,7 @@ static void place_full(struct bench_record *record)
   while ((slot = mg_stage_oldest(&record->stage, &gen))) {
     size_t first;
     mg_pack(record->packer, slot, false, 0, &packed);
-    record->bytes += mg_frame(MG_DATA_START, 1, packed.bytes, packed.len, record->framed, &first);
+    record->bytes += mg_frame(MG_DATA_START, 1, packed.parts, packed.len, record->framed, &first);
     mg_stage_retire(&record->stage, gen);
   }
 }

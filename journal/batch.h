@@ -11,15 +11,15 @@ struct mg_packer;
 struct mg_packer *mg_packer_new(bool compress, int level);
 void mg_packer_free(struct mg_packer **packer);
 
-/** What a batch came to, bytes borrowed until the next call. */
+/** What a batch came to, borrowed until the next call. */
 struct mg_packed {
-  const uint8_t *bytes;
-  size_t len; /* 0: the slot holds no entry */
+  const struct mg_str *parts; /* its bytes, one part behind the other */
+  size_t len;                 /* of all; 0: the slot holds no entry */
   struct mg_batch header;
 };
 
-/** Packs the entries of a slot (check as of mg_slot_entry: true for a slot whose producer has died). flags go into
- * the header. */
+/** Packs the entries of a slot; flags go into the header. check as of mg_slot_entry: true for a slot whose producer has
+ * died. What comes of it is then one part; without, bodies that are kept apart are parts that point into the slot. */
 void mg_pack(struct mg_packer *packer, const uint8_t *slot, bool check, uint16_t flags, struct mg_packed *out);
 
 /** A batch's entries in plain form. */

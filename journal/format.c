@@ -2,8 +2,9 @@
  * Owns: nothing.   May call: mem.   Never: a file, a clock, the heap.   Thread: any. */
 #include "format.h"
 
+#include <isa-l/crc.h>
 #if defined(__x86_64__)
-#include <nmmintrin.h>
+#include <immintrin.h>
 #endif
 
 static const char SEGMENT_MAGIC[8] = {'M', 'G', 'J', 'S', 'E', 'G', '\r', '\n'};
@@ -11,79 +12,44 @@ static const char STAGE_MAGIC[8] = {'M', 'G', 'J', 'S', 'T', 'G', '\r', '\n'};
 
 /* --- CRC-32C ------------------------------------------------------------------------------------------------------ */
 
-#define POLYNOMIAL 0x82f63b78u /* reflected */
-
-/* One nibble at a time: a table of 16 words, for processors without the instruction. */
-static uint32_t crc_plain(uint32_t crc, const uint8_t *bytes, size_t len)
-{
-  static const uint32_t table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
-                                     0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
-                                     0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
-  for (size_t i = 0; i < len; i++) {
-    crc ^= bytes[i];
-    crc = crc >> 4 ^ table[crc & 15];
-    crc = crc >> 4 ^ table[crc & 15];
-  }
-  return crc;
-}
+enum { PART_MAX = 1 << 30 }; /* the library counts in int */
 
 #if defined(__x86_64__)
-enum { LONG_LANE = 1024, SHORT_LANE = 256 };
+enum { INLINE_MAX = 256 }; /* from here on the library's wide registers win over one instruction for eight bytes */
 
-/* What becomes of a checksum when LONG_LANE or SHORT_LANE zero bytes follow, a column per bit: column i is
- * crc_plain(1 << i) over so many zeros. */
-static const uint32_t long_shift[32] = {
-    0xfe314258, 0xf98ef241, 0xf6f19273, 0xe80f5217, 0xd5f2d2df, 0xae09d34f, 0x59ffd06f, 0xb3ffa0de,
-    0x6213374d, 0xc4266e9a, 0x8da0abc5, 0x1ead217b, 0x3d5a42f6, 0x7ab485ec, 0xf5690bd8, 0xef3e6141,
-    0xdb90b473, 0xb2cd1e17, 0x60764adf, 0xc0ec95be, 0x84355d8d, 0x0d86cdeb, 0x1b0d9bd6, 0x361b37ac,
-    0x6c366f58, 0xd86cdeb0, 0xb535cb91, 0x6f87e1d3, 0xdf0fc3a6, 0xbbf3f1bd, 0x720b958b, 0xe4172b16};
-static const uint32_t short_shift[32] = {
-    0xdcb17aa4, 0xbc8e83b9, 0x7cf17183, 0xf9e2e306, 0xf629b0fd, 0xe9bf170b, 0xd69258e7, 0xa8c8c73f,
-    0x547df88f, 0xa8fbf11e, 0x541b94cd, 0xa837299a, 0x558225c5, 0xab044b8a, 0x53e4e1e5, 0xa7c9c3ca,
-    0x4a7ff165, 0x94ffe2ca, 0x2c13b365, 0x582766ca, 0xb04ecd94, 0x6571edd9, 0xcae3dbb2, 0x902bc195,
-    0x25bbf5db, 0x4b77ebb6, 0x96efd76c, 0x2833d829, 0x5067b052, 0xa0cf60a4, 0x4472b7b9, 0x88e56f72};
-
-/* Without a branch: the bits of a checksum cannot be guessed. */
-static inline uint32_t shifted(const uint32_t shift[32], uint32_t crc)
-{
-  uint32_t sum = 0;
-  for (int i = 0; i < 32; i++) sum ^= shift[i] & (0 - (crc >> i & 1));
-  return sum;
-}
-
-/* Three lanes at once hide the three cycles that one instruction takes. */
-__attribute__((target("sse4.2"))) static inline uint64_t crc_lanes(uint64_t sum, const uint8_t *bytes, size_t lane,
-                                                                   const uint32_t shift[32])
-{
-  uint64_t second = 0, third = 0;
-  for (size_t i = 0; i < lane; i += 8) {
-    sum = _mm_crc32_u64(sum, mg_get64(bytes + i));
-    second = _mm_crc32_u64(second, mg_get64(bytes + lane + i));
-    third = _mm_crc32_u64(third, mg_get64(bytes + 2 * lane + i));
-  }
-  sum = shifted(shift, (uint32_t)sum) ^ second;
-  return shifted(shift, (uint32_t)sum) ^ third;
-}
-
-__attribute__((target("sse4.2"))) static uint32_t crc_hardware(uint32_t crc, const uint8_t *bytes, size_t len)
+__attribute__((target("sse4.2"))) static uint32_t crc_short(uint32_t crc, const uint8_t *bytes, size_t len)
 {
   uint64_t sum = crc;
-  for (; len >= 3 * LONG_LANE; bytes += 3 * LONG_LANE, len -= 3 * LONG_LANE)
-    sum = crc_lanes(sum, bytes, LONG_LANE, long_shift);
-  for (; len >= 3 * SHORT_LANE; bytes += 3 * SHORT_LANE, len -= 3 * SHORT_LANE)
-    sum = crc_lanes(sum, bytes, SHORT_LANE, short_shift);
   for (; len >= 8; bytes += 8, len -= 8) sum = _mm_crc32_u64(sum, mg_get64(bytes));
   for (; len; bytes++, len--) sum = _mm_crc32_u8((uint32_t)sum, *bytes);
   return (uint32_t)sum;
+}
+
+/* The library leaves the upper halves of the vector registers in use, which slows down every instruction on the lower
+ * ones that comes later. */
+__attribute__((target("avx"))) static void leave_vectors(void)
+{
+  if (__builtin_cpu_supports("avx")) _mm256_zeroupper();
+}
+#else
+static void leave_vectors(void)
+{
 }
 #endif
 
 uint32_t mg_crc32c(uint32_t crc, const void *bytes, size_t len)
 {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.2")) return ~crc_hardware(~crc, bytes, len);
+  if (len < INLINE_MAX && __builtin_cpu_supports("sse4.2")) return ~crc_short(~crc, bytes, len);
 #endif
-  return ~crc_plain(~crc, bytes, len);
+  for (const uint8_t *at = bytes; len;) {
+    size_t part = len < PART_MAX ? len : PART_MAX;
+    crc = ~crc32_iscsi((unsigned char *)at, (int)part, ~crc);
+    at += part;
+    len -= part;
+  }
+  leave_vectors();
+  return crc;
 }
 
 /* --- preamble and seal -------------------------------------------------------------------------------------------- */
@@ -233,19 +199,39 @@ size_t mg_framed_size(uint64_t offset, size_t len)
   return (size_t)(at - offset);
 }
 
-static void fragment_write(uint8_t *out, uint64_t offset, uint32_t seed, enum mg_fragment_type type,
-                           const uint8_t *payload, size_t len)
+/* What is left of a batch that lies in parts. */
+struct source {
+  const struct mg_str *part;
+  size_t done; /* of that part */
+};
+
+static void take(struct source *from, uint8_t *out, size_t len)
 {
-  mg_put32(out, MG_FRAGMENT_MAGIC);
+  while (len) {
+    size_t share = from->part->len - from->done;
+    if (share > len) share = len;
+    memcpy(out, from->part->ptr + from->done, share);
+    out += share;
+    len -= share;
+    from->done += share;
+    if (from->done == from->part->len) *from = (struct source){from->part + 1, 0};
+  }
+}
+
+/* All but the magic. */
+static void fragment_write(uint8_t *out, uint64_t offset, uint32_t seed, enum mg_fragment_type type,
+                           struct source *from, size_t len)
+{
   mg_put32(out + 8, (uint32_t)len | (uint32_t)type << 24);
   mg_put32(out + 12, 0);
-  memcpy(out + MG_FRAGMENT_HEADER_BYTES, payload, len);
+  take(from, out + MG_FRAGMENT_HEADER_BYTES, len);
   memset(out + MG_FRAGMENT_HEADER_BYTES + len, 0, padded(len) - len);
   mg_put32(out + 4, mg_crc32c(seed_at(seed, offset), out + 8, len + 8));
 }
 
-size_t mg_frame(uint64_t offset, uint32_t seed, const uint8_t *batch, size_t len, uint8_t *out, size_t *first)
+size_t mg_frame(uint64_t offset, uint32_t seed, const struct mg_str *parts, size_t len, uint8_t *out, size_t *first)
 {
+  struct source from = {parts, 0};
   size_t at = 0, done = 0;
   while (done < len) {
     size_t share = fragment_share(offset + at, len - done);
@@ -261,7 +247,8 @@ size_t mg_frame(uint64_t offset, uint32_t seed, const uint8_t *batch, size_t len
                                  : begins       ? MG_FRAGMENT_FIRST
                                  : ends         ? MG_FRAGMENT_LAST
                                                 : MG_FRAGMENT_MIDDLE;
-    fragment_write(out + at, offset + at, seed, type, batch + done, share);
+    if (!begins) mg_put32(out + at, MG_FRAGMENT_MAGIC);
+    fragment_write(out + at, offset + at, seed, type, &from, share);
     at += MG_FRAGMENT_HEADER_BYTES + padded(share);
     done += share;
   }

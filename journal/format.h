@@ -144,9 +144,10 @@ bool mg_batch_read(struct mg_batch *batch, const uint8_t *in, size_t len);
 
 /** The framed size of a batch of len bytes placed at offset: what mg_frame writes. */
 size_t mg_framed_size(uint64_t offset, size_t len);
-/** Lays a batch out from offset on, as fragments that do not cross a block; out has room for MG_FRAMED_MAX. Returns
- * the bytes written. *first says where in out the first fragment is: its magic is to be stored last. */
-size_t mg_frame(uint64_t offset, uint32_t seed, const uint8_t *batch, size_t len, uint8_t *out, size_t *first);
+/** Lays a batch out from offset on, as fragments that do not cross a block; out has room for MG_FRAMED_MAX. The batch is
+ * len bytes in parts that follow one another. Returns the bytes written. *first says where in out the first fragment
+ * is: its magic, MG_FRAGMENT_MAGIC, is not touched and to be stored last. */
+size_t mg_frame(uint64_t offset, uint32_t seed, const struct mg_str *parts, size_t len, uint8_t *out, size_t *first);
 
 /** One fragment at offset; room is what is left of its block. 1: whole, *payload and *len set; 0: nothing is written
  * here; -1: damage. */

@@ -243,7 +243,7 @@ static int take_slot(struct state *state, const uint8_t *slot)
     int result = mg_shard_new_segment(shard, packed.header.epoch, state->stage.header.id_base, shard->options.now_us);
     if (result != 0) return fail(state, result, "no space for what the last process recorded");
   }
-  int result = mg_segment_place(&shard->segment, &packed.header, packed.bytes, packed.len, shard->scratch);
+  int result = mg_segment_place(&shard->segment, &packed.header, packed.parts, packed.len, shard->scratch, NULL);
   mg_file_point(shard->ops, MG_POINT_RECOVERY_PLACED);
   if (result != 0) return fail(state, result, "cannot write what the last process recorded");
   state->last_lsn = packed.header.base_lsn + packed.header.count - 1;

@@ -136,30 +136,37 @@ static bool is_whole(const struct mg_segment *segment)
   return segment->map || !segment->least || segment->ops->size(segment->fd, &bytes) != 0 || bytes >= segment->least;
 }
 
+/* Commits what was laid out in the mapping, or writes what was laid out in framed. */
 static int store(struct mg_segment *segment, const uint8_t *framed, size_t size, size_t first)
 {
+  static const uint32_t magic = MG_FRAGMENT_MAGIC;
   const struct mg_file_ops *ops = segment->ops;
   uint64_t at = segment->at;
   if (segment->map) {
-    memcpy(segment->map + at, framed, first);
-    memcpy(segment->map + at + first + 4, framed + first + 4, size - first - 4);
     mg_file_point(ops, MG_POINT_TAIL_WRITTEN);
-    atomic_store_explicit((_Atomic uint32_t *)(segment->map + at + first), MG_FRAGMENT_MAGIC, memory_order_release);
+    atomic_store_explicit((_Atomic uint32_t *)(segment->map + at + first), magic, memory_order_release);
     return 0;
   }
   int result = ops->write(segment->fd, framed + first + 4, size - first - 4, at + first + 4);
   if (result != 0) return result;
   mg_file_point(ops, MG_POINT_TAIL_WRITTEN);
-  return ops->write(segment->fd, framed + first, 4, at + first);
+  return ops->write(segment->fd, &magic, sizeof magic, at + first);
 }
 
-int mg_segment_place(struct mg_segment *segment, const struct mg_batch *header, const uint8_t *bytes, size_t len,
-                     uint8_t *scratch)
+int mg_segment_place(struct mg_segment *segment, const struct mg_batch *header, const struct mg_str *parts, size_t len,
+                     uint8_t *scratch, const _Atomic bool *source_lost)
 {
-  size_t first = 0;
-  size_t size = mg_frame(segment->at, segment->seed, bytes, len, scratch, &first);
+  size_t size = mg_framed_size(segment->at, len), first = 0;
   if (segment->at + size + POPULATE_AHEAD > segment->populated) populate(segment, segment->at + size);
-  int result = is_whole(segment) ? store(segment, scratch, size, first) : -ESTALE;
+  if (!is_whole(segment)) return -ESTALE;
+  uint8_t *framed = segment->map ? segment->map + segment->at : scratch;
+  mg_frame(segment->at, segment->seed, parts, len, framed, &first);
+  if (source_lost && atomic_load(source_lost)) {
+    memset(framed, 0, first);
+    memset(framed + first + 4, 0, size - first - 4);
+    return -EAGAIN;
+  }
+  int result = store(segment, framed, size, first);
   if (result == 0 && segment->cut && atomic_load(segment->cut)) result = -ESTALE;
   if (result != 0) return result;
   segment->at += size;

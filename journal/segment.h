@@ -41,10 +41,12 @@ int mg_segment_resume(struct mg_segment *segment, const struct mg_file_ops *ops,
 
 /** Whether a batch of len bytes still fits. */
 bool mg_segment_fits(const struct mg_segment *segment, size_t len);
-/** Places a batch that fits: the store of its first magic commits it. scratch has MG_FRAMED_MAX bytes.
- * 0 or -errno; -ESTALE: the file was cut short by somebody and can take no more. */
-int mg_segment_place(struct mg_segment *segment, const struct mg_batch *header, const uint8_t *bytes, size_t len,
-                     uint8_t *scratch);
+/** Places a batch that fits, len bytes in parts: the store of its first magic commits it. scratch has MG_FRAMED_MAX
+ * bytes. source_lost, or NULL: set when what the parts point to was taken away.
+ * 0 or -errno; -ESTALE: the file was cut short by somebody and can take no more; -EAGAIN: the source was lost before the
+ * batch was committed, and nothing was. */
+int mg_segment_place(struct mg_segment *segment, const struct mg_batch *header, const struct mg_str *parts, size_t len,
+                     uint8_t *scratch, const _Atomic bool *source_lost);
 /** Writes the seal record: nothing is added from now on. 0 or -errno. */
 int mg_segment_seal(struct mg_segment *segment, uint32_t flags);
 /** Brings a sealed segment to the disk and gives it its final name; may take long. 0 or -errno; closed in either

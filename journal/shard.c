@@ -150,25 +150,26 @@ static int rotate(struct mg_shard *shard)
   return mg_shard_new_segment(shard, shard->stage.header.epoch, shard->stage.header.id_base, wall_us());
 }
 
-static int place_packed(struct mg_shard *shard, const struct mg_packed *packed)
+/* -EAGAIN: the slot was taken away while it was read, and source_lost says so. */
+static int place_packed(struct mg_shard *shard, const struct mg_packed *packed, const _Atomic bool *source_lost)
 {
   if (!mg_segment_fits(&shard->segment, packed->len)) {
     shard->base_lsn = packed->header.base_lsn;
     int result = rotate(shard);
     if (result != 0) return result;
   }
-  return mg_segment_place(&shard->segment, &packed->header, packed->bytes, packed->len, shard->scratch);
+  return mg_segment_place(&shard->segment, &packed->header, packed->parts, packed->len, shard->scratch, source_lost);
 }
 
 /* The segment's file is not what it was: the batches it still has count, and another one is begun. */
-static int place_elsewhere(struct mg_shard *shard, const struct mg_packed *packed)
+static int place_elsewhere(struct mg_shard *shard, const struct mg_packed *packed, const _Atomic bool *source_lost)
 {
   mg_log(MG_LOG_ERROR, "journal segment %s was cut short by somebody else; what was behind the cut is lost",
          shard->segment.path);
   int result = mg_shard_end_segment(shard, MG_SEAL_DAMAGED);
   if (result != 0) return result;
   atomic_fetch_add(&shard->repairs, 1);
-  return place_packed(shard, packed);
+  return place_packed(shard, packed, source_lost);
 }
 
 /* LSNs that never come are missing to everybody who reads; the log says so first. */
@@ -181,23 +182,24 @@ void mg_shard_note_lost(struct mg_shard *shard, uint64_t base_lsn)
   shard->placed_lsn = base_lsn - 1;
 }
 
-/* Commits are checked only where a page may have been replaced under them, while they were read at the latest. */
-static void pack(struct mg_shard *shard, const uint8_t *slot, struct mg_packed *packed)
+/* Commits are checked where a page may have been replaced under them, before or while they are read: then nothing of
+ * the slot is left where it is. */
+static int pack_and_place(struct mg_shard *shard, const uint8_t *slot, bool check, struct mg_packed *packed)
 {
-  bool lost = mg_stage_lost(&shard->stage);
-  mg_pack(shard->packer, slot, lost, 0, packed);
-  if (!lost && mg_stage_lost(&shard->stage)) mg_pack(shard->packer, slot, true, 0, packed);
+  const _Atomic bool *source_lost = check ? NULL : shard->stage.cut;
+  mg_pack(shard->packer, slot, check, 0, packed);
+  mg_file_point(shard->ops, MG_POINT_BATCH_PACKED);
+  if (!packed->len) return !check && mg_stage_lost(&shard->stage) ? -EAGAIN : 0;
+  int result = place_packed(shard, packed, source_lost);
+  return result == -ESTALE ? place_elsewhere(shard, packed, source_lost) : result;
 }
 
 static int place(struct mg_shard *shard, const uint8_t *slot)
 {
   struct mg_packed packed;
-  pack(shard, slot, &packed);
-  mg_file_point(shard->ops, MG_POINT_BATCH_PACKED);
-  if (!packed.len) return 0;
-  int result = place_packed(shard, &packed);
-  if (result == -ESTALE) result = place_elsewhere(shard, &packed);
-  if (result != 0) return result;
+  int result = pack_and_place(shard, slot, mg_stage_lost(&shard->stage), &packed);
+  if (result == -EAGAIN) result = pack_and_place(shard, slot, true, &packed);
+  if (result != 0 || !packed.len) return result;
   mg_file_point(shard->ops, MG_POINT_BATCH_PLACED);
   mg_shard_note_lost(shard, packed.header.base_lsn);
   shard->placed_lsn += packed.header.count;

@@ -197,7 +197,7 @@ TEST(flip_the_stage)
       struct mg_packed packed;
       struct mg_packer *packer = mg_packer_new(false, 0);
       mg_pack(packer, slot, true, 0, &packed);
-      count_batch(&census, unpacker, packed.bytes, packed.len);
+      count_batch(&census, unpacker, (const uint8_t *)packed.parts->ptr, packed.len);
       mg_packer_free(&packer);
     }
     CHECK_INT(census.wrong, 0);

@@ -133,6 +133,62 @@ TEST(sigbus_stage_beside_a_thread)
   cut_stage(true);
 }
 
+/* A body that is kept apart, so that it is read out of the slot when its batch is laid out. */
+static bool append_body(struct mg_shard *shard)
+{
+  struct mg_stage *stage = mg_shard_stage(shard);
+  uint64_t lsn = stage->next_lsn;
+  uint8_t content[SUPPORT_PAYLOAD + 32];
+  size_t len = content_of(lsn, content);
+  uint8_t *start = mg_stage_begin(stage, len + 64, 1700000000000000u, lsn);
+  if (!start) return false;
+  uint8_t *at = mg_prefix_put(stage, start, 1700000000000000u, lsn);
+  *at++ = 1, *at++ = 0, *at++ = 0;
+  memcpy(at, content, len);
+  mg_stage_commit(stage, (size_t)(at + len - start), MG_ENTRY_BODY, 0, (uint16_t)len);
+  mg_shard_push(shard);
+  return true;
+}
+
+static struct cutter {
+  char path[600];
+  off_t at;
+  unsigned cuts;
+} cutter;
+
+static void cut_at_point(enum mg_point point)
+{
+  if (point != MG_POINT_BATCH_PACKED || !cutter.path[0]) return;
+  CHECK_INT(truncate(cutter.path, cutter.at), 0);
+  cutter.path[0] = '\0';
+  cutter.cuts++;
+}
+
+/* The stage is cut between the moment when a slot's batch is packed and the one when its bodies are taken out of it. */
+TEST(sigbus_stage_while_a_batch_is_placed)
+{
+  struct mg_file_ops ops = mg_file_system;
+  ops.point = cut_at_point;
+  for (off_t page = 0; page < 2 * MG_SLOT_BYTES; page += 4096) {
+    struct life life;
+    begin(&life, &ops, false, MG_SYNC_PROCESS);
+    snprintf(cutter.path, sizeof cutter.path, "%s", path_in(&life, "shard-000.stage"));
+    cutter.at = MG_STAGE_HEADER_BYTES + page;
+    cutter.cuts = 0;
+    while (!cutter.cuts) append_body(life.shard);
+    settle(&life);
+    uint64_t whole_from = last_lsn(&life);
+    for (unsigned i = 0; i < 200;) {
+      if (mg_stage_free(mg_shard_stage(life.shard)) == 0) mg_shard_make_room(life.shard, 0);
+      i += append_body(life.shard);
+    }
+    settle(&life);
+    struct seen seen = look(life.folder, last_lsn(&life));
+    CHECK(seen.census.last - whole_from == 200);
+    end(&life);
+  }
+}
+
 /* What is recorded after the stage was replaced survives a kill again. */
 TEST(sigbus_then_kill)
 {
@@ -383,6 +439,7 @@ TEST(file_size_limit)
 }
 
 RUN_TESTS({"io.sigbus stage", sigbus_stage}, {"io.sigbus stage, beside a thread", sigbus_stage_beside_a_thread},
+          {"io.sigbus stage while a batch is placed", sigbus_stage_while_a_batch_is_placed},
           {"io.sigbus then kill", sigbus_then_kill}, {"io.sigbus segment", sigbus_segment},
           {"io.sigbus segment, beside a thread", sigbus_segment_beside_a_thread},
           {"io.cut segment that is not mapped", cut_segment_that_is_not_mapped}, {"io.sigbus reader", sigbus_reader},
