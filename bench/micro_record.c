@@ -175,6 +175,7 @@ static void fill(struct bench_record *record, struct mg_exchange *ex)
   ex->wall_ms = record->wall_us / 1000;
   ex->sent_ns = ex->began_ns + 20000 + jitter * 100;
   ex->first_byte_ns = ex->began_ns + 250000 + jitter * 900;
+  ex->ended_ns = now_ns;
   ex->id_count = record->turn;
   ex->tries = 1;
   ex->request_done = ex->response_done = ex->head_sent = true;

@@ -124,7 +124,7 @@ static void json(struct mg_buf *out, struct mg_exchange *ex)
   mg_json_number(out, "tries", ex->tries);
   mg_json_number(out, "request_bytes", ex->request_body.body_size);
   mg_json_number(out, "response_bytes", ex->response_bytes);
-  mg_json_number(out, "duration_us", (uv_hrtime() - ex->began_ns) / 1000);
+  mg_json_number(out, "duration_us", (ex->ended_ns - ex->began_ns) / 1000);
   member(out, "referer", header_of(ex, MG_STR("referer")));
   member(out, "user_agent", header_of(ex, MG_STR("user-agent")));
   mg_json_close(out, "}\n");

@@ -109,6 +109,7 @@ struct mg_exchange {
   uint64_t wall_ms; /* of the start, for the id */
   uint64_t sent_ns; /* the upstream head went out */
   uint64_t first_byte_ns;
+  uint64_t ended_ns; /* when it was accounted for */
   uint64_t id_count;
   uint64_t asked_ms;                  /* uv_now's clock: the whole request is with us; 0 before */
   uint64_t rate_since_ms, rate_bytes; /* where the body's rate is measured from */

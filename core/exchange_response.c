@@ -259,7 +259,7 @@ static void count_for_route(struct mg_exchange *ex)
   mg_tally_add(&tally->bytes_out, ex->response_bytes);
   if (!ex->head_sent) return;
   mg_tally_code(&tally->requests, ex->response.status);
-  mg_tally_duration(tally, uv_hrtime() - ex->began_ns);
+  mg_tally_duration(tally, ex->ended_ns - ex->began_ns);
 }
 
 static void count_exchange(struct mg_exchange *ex)
@@ -282,6 +282,7 @@ static void count_exchange(struct mg_exchange *ex)
 void mg_exchange_account(struct mg_exchange *ex)
 {
   ex->counted = true;
+  ex->ended_ns = uv_hrtime();
   count_exchange(ex);
   if (ex->tally) count_for_route(ex);
   if (ex->gateway->access_log) mg_access_log_add(ex->gateway->access_log, ex);

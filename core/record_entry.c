@@ -187,12 +187,23 @@ struct messages {
   unsigned flags;
 };
 
+/* Whether two heads have the first line in common, as is easily seen of most. */
+static bool begins_alike(struct mg_str a, struct mg_str b)
+{
+  const char *end = a.len ? memchr(a.ptr, '\n', a.len) : NULL;
+  size_t len = end ? (size_t)(end + 1 - a.ptr) : 0;
+  return len > 2 && len <= b.len && memcmp(a.ptr, b.ptr, len) == 0;
+}
+
 static void choose_messages(const struct mg_exchange *ex, unsigned request, unsigned response, struct messages *out)
 {
   const struct mg_record *record = &ex->record;
   struct head *heads = out->heads;
-  heads[MG_CLIENT_REQUEST] = client_head(ex);
-  heads[MG_UPSTREAM_REQUEST] = split_head(ex->up_head);
+  bool same_line = begins_alike(ex->request.raw, ex->up_head);
+  if (request >= MG_LEVEL_HEADERS || !same_line || !record->has_line) {
+    heads[MG_CLIENT_REQUEST] = client_head(ex);
+    heads[MG_UPSTREAM_REQUEST] = split_head(ex->up_head);
+  }
   heads[MG_UPSTREAM_RESPONSE] = split_head(ex->source == MG_FROM_UPSTREAM ? ex->response.raw : mg_str("", 0));
   heads[MG_CLIENT_RESPONSE] = split_head(ex->head_sent ? ex->client_head : mg_str("", 0));
   out->line = request >= MG_LEVEL_METADATA && !record->has_line;
@@ -201,7 +212,8 @@ static void choose_messages(const struct mg_exchange *ex, unsigned request, unsi
   if (response >= MG_LEVEL_HEADERS) out->blocks |= 1 << MG_UPSTREAM_RESPONSE | 1 << MG_CLIENT_RESPONSE;
   for (unsigned i = 0; i < MG_MESSAGES; i++)
     if (!heads[i].headers.len) out->blocks &= (uint8_t) ~(1 << i);
-  if (mg_str_equal(heads[MG_UPSTREAM_REQUEST].line, heads[MG_CLIENT_REQUEST].line)) out->flags |= MG_END_SAME_LINE;
+  if (same_line || mg_str_equal(heads[MG_UPSTREAM_REQUEST].line, heads[MG_CLIENT_REQUEST].line))
+    out->flags |= MG_END_SAME_LINE;
   if (mg_str_equal(heads[MG_CLIENT_RESPONSE].line, heads[MG_UPSTREAM_RESPONSE].line)) out->flags |= MG_END_SAME_STATUS;
   out->flags |= ex->source & 3u;
   if (ex->head_sent) out->flags |= MG_END_HEAD_SENT;
@@ -347,7 +359,7 @@ bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, uns
     most += size;
     bound += size;
   }
-  uint64_t now_ns = uv_hrtime(), time_us = mg_record_time_us(ex, now_ns);
+  uint64_t time_us = mg_record_time_us(ex, ex->ended_ns);
   uint8_t *start = mg_stage_begin(stage, bound, time_us, ex->record.number);
   if (!start) return false;
   uint8_t *at = mg_prefix_put(stage, start, time_us, ex->record.number);
@@ -367,7 +379,7 @@ bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, uns
   if (ex->record.crcs) at = put_crcs(&ex->record, at);
   if (attribute_count) at = mg_varint_put(at, attribute_count);
   for (unsigned i = 0; i < 2 * attribute_count; i++) at = mg_texts_put(texts, stage, at, MG_TEXT_PLAIN, attributes[i]);
-  commit(stage, &ex->record, (size_t)(at - start), MG_ENTRY_END, bits_of((now_ns - ex->began_ns) / 1000),
+  commit(stage, &ex->record, (size_t)(at - start), MG_ENTRY_END, bits_of((ex->ended_ns - ex->began_ns) / 1000),
          (uint16_t)status);
   return true;
 }
@@ -377,7 +389,7 @@ bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, uns
 bool mg_record_put_drop(struct mg_recorder *recorder, struct mg_exchange *ex)
 {
   struct mg_stage *stage = recorder->stage;
-  uint64_t time_us = mg_record_time_us(ex, uv_hrtime());
+  uint64_t time_us = mg_record_time_us(ex, ex->ended_ns);
   uint8_t *start = mg_stage_begin(stage, 32, time_us, ex->record.number);
   if (!start) return false;
   uint8_t *at = mg_prefix_put(stage, start, time_us, ex->record.number);

@@ -6,8 +6,11 @@
 #include <stdlib.h>
 
 enum {
-  LINE_SETS = 512,
+  LINE_SETS = 1024,
+  YOUNG_SETS = 256,
   WAYS = 2,
+  SEEN = 8192,  /* hashes of what was looked for and not known */
+  SEEN_MAX = 3, /* counted so far */
   LINE_RAW_MAX = 232,
   BLOCK_SETS = 64,
   BLOCK_RAW_MAX = 1976,
@@ -15,12 +18,18 @@ enum {
   EXPECTED = 64 /* lines of a block that are looked for where they were last */
 };
 
+/* A line of a block that was measured: found again when the block is written. */
+struct measured_line {
+  struct known_line *known;
+  uint32_t len, whole; /* without and with what ends it */
+};
+
 struct known_line {
   struct mg_place place;
+  uint64_t turn; /* when it was needed last */
   uint32_t hash;
   uint16_t raw_len, len;
   uint8_t kind;
-  bool recent;                                           /* of its set, the one that was needed last */
   char bytes[2 * LINE_RAW_MAX + MG_FINGERPRINT_LEN * 8]; /* raw, then as recorded */
 };
 
@@ -43,11 +52,15 @@ struct known_piece {
 struct mg_texts {
   struct mg_redactor *redactor;
   struct known_line lines[LINE_SETS][WAYS];
+  struct known_line young[YOUNG_SETS][WAYS]; /* header lines that came once or twice */
   struct known_block blocks[BLOCK_SETS][WAYS];
   struct known_piece pieces[PIECES];
   uint32_t piece_hash;                                /* of the piece that was looked for last */
+  uint16_t seen[SEEN];                                /* by hash: of its upper bits, and how often in the lowest two */
   struct known_line *expected[MG_MESSAGES][EXPECTED]; /* line n of the block before; may have become another since */
-  struct mg_place empty;                              /* the text of no bytes */
+  struct measured_line measured[MG_MESSAGES][EXPECTED];
+  uint64_t replaced;     /* how often a known line became another */
+  struct mg_place empty; /* the text of no bytes */
   uint64_t turn;
   char scratch[MG_TEXT_BOUND_MAX];
 };
@@ -65,18 +78,35 @@ void mg_texts_close(struct mg_texts **texts)
   *texts = NULL;
 }
 
-/* Bytes here and there: enough to tell most texts apart, the comparison does the rest. */
+/* Bytes here and there: enough to tell most texts apart, the comparison does the rest. Two sums at once hide half of
+ * the time that a multiplication takes. */
 static uint32_t sample(const char *bytes, size_t len, uint32_t kind)
 {
-  uint64_t hash = (len + 1) * 0x9e3779b97f4a7c15u ^ kind;
+  uint64_t hash = (len + 1) * 0x9e3779b97f4a7c15u ^ kind, second = 0;
   if (len < 8) {
-    for (size_t i = 0; i < len; i++) hash = (hash ^ (uint8_t)bytes[i]) * 0x100000001b3u;
-    return (uint32_t)(hash >> 32 ^ hash);
+    uint64_t all = 0;
+    memcpy(&all, bytes, len);
+    hash = (hash ^ all) * 0xff51afd7ed558ccdu;
+    return (uint32_t)(hash >> 32);
   }
-  size_t step = len <= 256 ? 8 : len / 32;
-  for (size_t i = 0; i + 8 <= len; i += step) hash = (hash ^ mg_get64(bytes + i)) * 0xff51afd7ed558ccdu;
-  hash = (hash ^ mg_get64(bytes + len - 8)) * 0xff51afd7ed558ccdu;
+  size_t step = len <= 256 ? 8 : len / 32, i = 0;
+  for (; i + step + 8 <= len; i += 2 * step) {
+    hash = (hash ^ mg_get64(bytes + i)) * 0xff51afd7ed558ccdu;
+    second = (second ^ mg_get64(bytes + i + step)) * 0xc4ceb9fe1a85ec53u;
+  }
+  if (i + 8 <= len) second = (second ^ mg_get64(bytes + i)) * 0xc4ceb9fe1a85ec53u;
+  hash = (hash ^ second >> 7 ^ mg_get64(bytes + len - 8)) * 0xff51afd7ed558ccdu;
   return (uint32_t)(hash >> 32);
+}
+
+/* How often something of that hash was asked for here lately, this time included; SEEN_MAX stands for more. */
+static unsigned count_sighting(struct mg_texts *texts, uint32_t hash)
+{
+  uint16_t *place = &texts->seen[hash % SEEN], mark = (uint16_t)(hash >> 16 & ~3u);
+  unsigned before = (*place & ~3) == mark ? *place & 3 : 0;
+  unsigned count = before < SEEN_MAX ? before + 1 : SEEN_MAX;
+  *place = (uint16_t)(mark | count);
+  return count;
 }
 
 /* --- texts -------------------------------------------------------------------------------------------------------- */
@@ -111,28 +141,64 @@ static bool is_line(const struct known_line *line, enum mg_text_kind kind, struc
   return line->raw_len == raw.len && line->kind == kind && line->len && memcmp(line->bytes, raw.ptr, raw.len) == 0;
 }
 
-/* NULL: empty, or too long to be remembered. */
-static struct known_line *line_of(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw)
+static struct known_line *find_line(struct known_line *set, uint32_t hash, enum mg_text_kind kind, struct mg_str raw)
 {
-  if (!raw.len || raw.len > LINE_RAW_MAX) return NULL;
-  uint32_t hash = sample(raw.ptr, raw.len, kind);
-  struct known_line *set = texts->lines[hash % LINE_SETS], *line = &set[0];
   for (int way = 0; way < WAYS; way++)
-    if (set[way].hash == hash && is_line(&set[way], kind, raw)) {
-      set[way].recent = true;
-      set[!way].recent = false;
-      return &set[way];
-    }
-  if (raw.len + mg_texts_bound(kind, raw) > sizeof set->bytes) return NULL;
-  if (line->recent) line = &set[1];
-  line->recent = true;
-  set[line == set].recent = false;
+    if (set[way].hash == hash && is_line(&set[way], kind, raw)) return &set[way];
+  return NULL;
+}
+
+/* A place in a set: that of the line which was not needed for longest. */
+static struct known_line *make_room(struct mg_texts *texts, struct known_line *set)
+{
+  struct known_line *line = set[0].turn <= set[1].turn ? &set[0] : &set[1];
+  texts->replaced += line->len > 0;
+  return line;
+}
+
+static struct known_line *remember(struct mg_texts *texts, struct known_line *set, uint32_t hash,
+                                   enum mg_text_kind kind, struct mg_str raw)
+{
+  struct known_line *line = make_room(texts, set);
   line->place = (struct mg_place){0};
   line->hash = hash;
   line->raw_len = (uint16_t)raw.len;
   line->kind = (uint8_t)kind;
   memcpy(line->bytes, raw.ptr, raw.len);
   line->len = (uint16_t)mg_texts_redact(texts, kind, raw, line->bytes + raw.len);
+  return line;
+}
+
+/* What comes once must not push out what comes again. A request line that does, with its numbers and ids, is not
+ * remembered. A header line is, among its like: it comes once more in the request to the upstream. */
+static struct known_line *find_or_remember(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw)
+{
+  uint32_t hash = sample(raw.ptr, raw.len, kind);
+  struct known_line *set = texts->lines[hash % LINE_SETS], *young = texts->young[hash % YOUNG_SETS];
+  struct known_line *line = find_line(set, hash, kind, raw);
+  if (line) return line;
+  bool twice = kind == MG_TEXT_REQUEST_HEADER || kind == MG_TEXT_RESPONSE_HEADER;
+  line = twice ? find_line(young, hash, kind, raw) : NULL;
+  unsigned sightings = count_sighting(texts, hash);
+  if (line && sightings < SEEN_MAX) return line;
+  if (line) {
+    struct known_line *grown = make_room(texts, set);
+    *grown = *line;
+    line->len = 0;
+    texts->replaced++;
+    return grown;
+  }
+  if (raw.len + mg_texts_bound(kind, raw) > sizeof set->bytes) return NULL;
+  if (!twice) return sightings > 1 ? remember(texts, set, hash, kind, raw) : NULL;
+  return remember(texts, sightings < SEEN_MAX ? young : set, hash, kind, raw);
+}
+
+/* NULL: empty, too long to be remembered, or not worth it. */
+static struct known_line *line_of(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw)
+{
+  if (!raw.len || raw.len > LINE_RAW_MAX) return NULL;
+  struct known_line *line = find_or_remember(texts, kind, raw);
+  if (line) line->turn = texts->turn;
   return line;
 }
 
@@ -188,6 +254,7 @@ static bool next_expected(struct mg_texts *texts, const struct mg_text_block *bl
 /* What the lines of a block take at most, and whether each of them may be written in place. */
 static void measure(struct mg_texts *texts, struct mg_text_block *block)
 {
+  struct measured_line *measured = texts->measured[block->which];
   struct mg_str rest = block->raw, line;
   struct known_line *known;
   unsigned count = 0;
@@ -195,11 +262,32 @@ static void measure(struct mg_texts *texts, struct mg_text_block *block)
   block->fits = true;
   for (; next_expected(texts, block, count, &rest, &line, &known); count++) {
     size_t bound = mg_texts_bound(block->kind, line);
+    if (count < EXPECTED)
+      measured[count] = (struct measured_line){known, (uint32_t)line.len, (uint32_t)(rest.ptr - line.ptr)};
     block->bound += bound;
     if (bound > MG_TEXT_BOUND_MAX) block->fits = false;
   }
   block->count = count;
+  block->measured = true;
+  block->replaced = texts->replaced;
   if (block->bound > MG_BLOCK_BOUND_MAX) block->fits = false;
+}
+
+/* Takes the number-th line off a block again. What was known of it counts as long as no known line has become another
+ * since. */
+static struct mg_str next_line(struct mg_texts *texts, const struct mg_text_block *block, unsigned number,
+                               struct mg_str *rest, struct known_line **known)
+{
+  struct mg_str line = {"", 0};
+  if (!block->measured || number >= EXPECTED || texts->replaced != block->replaced) {
+    next_expected(texts, block, number, rest, &line, known);
+    return line;
+  }
+  const struct measured_line *measured = &texts->measured[block->which][number];
+  *known = measured->known;
+  line = mg_str(rest->ptr, measured->len);
+  *rest = mg_str(rest->ptr + measured->whole, rest->len - measured->whole);
+  return line;
 }
 
 void mg_texts_begin(struct mg_texts *texts)
@@ -236,6 +324,7 @@ struct mg_text_block mg_texts_find_block(struct mg_texts *texts, enum mg_message
     return block;
   }
   measure(texts, &block);
+  if (count_sighting(texts, hash) < 2) return block;
   struct known_block *known = raw.len <= BLOCK_RAW_MAX && block.fits ? replace(set, texts->turn) : NULL;
   if (!known) return block;
   known->place = (struct mg_place){0};
@@ -260,12 +349,16 @@ uint8_t *mg_texts_put_block(struct mg_texts *texts, struct mg_stage *stage, uint
 {
   struct mg_place once = {0}, *place = block->known ? &block->known->place : &once;
   if (mg_is_defined(stage, place)) return mg_reference_put(at, place);
-  struct mg_str rest = block->raw, line;
+  struct mg_str rest = block->raw;
   struct known_line *known;
   *at++ = 0;
   at = mg_varint_put(at, block->count);
-  for (unsigned i = 0; next_expected(texts, block, i, &rest, &line, &known); i++) {
-    if (!known) known = line_of(texts, block->kind, line);
+  for (unsigned i = 0; i < block->count; i++) {
+    struct mg_str line = next_line(texts, block, i, &rest, &known);
+    if (known)
+      known->turn = texts->turn;
+    else
+      known = line_of(texts, block->kind, line);
     if (i < EXPECTED) texts->expected[block->which][i] = known;
     at = put_line(texts, stage, at, block->kind, line, known);
   }

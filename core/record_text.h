@@ -37,6 +37,8 @@ struct mg_text_block {
   unsigned count;            /* lines */
   size_t bound;              /* of what it takes in the stage when it is not defined there yet */
   bool fits;                 /* it may be given to mg_texts_put_block */
+  bool measured;             /* it was looked at line by line, when so many known lines had been replaced: */
+  uint64_t replaced;
 };
 
 /** Begins with another entry: blocks found before may be forgotten. */

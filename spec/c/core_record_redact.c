@@ -2,6 +2,8 @@
  * key. */
 #include "record_redact.h"
 
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <stdlib.h>
 
 #include "t.h"
@@ -49,6 +51,25 @@ TEST(a_fingerprint_is_the_start_of_the_mac)
   CHECK_STR(mg_str(first, sizeof first), FINGERPRINT_OF_SECRET);
   CHECK(memcmp(first, again, sizeof first) == 0);
   CHECK(memcmp(first, other, sizeof first) != 0);
+  mg_redactor_close(&redactor);
+}
+
+/* Values of every length around the ends of blocks, against OpenSSL's own HMAC. */
+TEST(fingerprints_of_all_lengths)
+{
+  struct mg_redactor *redactor = open_redactor();
+  char value[260], out[MG_FINGERPRINT_LEN], wanted[64];
+  for (size_t len = 1; len <= sizeof value; len++) {
+    unsigned char mac[EVP_MAX_MD_SIZE], text[64];
+    for (size_t i = 0; i < len; i++) value[i] = (char)(i * 31 + len);
+    CHECK(HMAC(EVP_sha256(), settings.fingerprint_key, (int)strlen(settings.fingerprint_key), (unsigned char *)value,
+               len, mac, NULL));
+    EVP_EncodeBlock(text, mac, 8);
+    for (int i = 0; i < 11; i++) text[i] = text[i] == '+' ? '-' : text[i] == '/' ? '_' : text[i];
+    snprintf(wanted, sizeof wanted, "fp:%.11s", (char *)text);
+    mg_fingerprint(redactor, mg_str(value, len), out);
+    CHECK_STR(mg_str(out, sizeof out), wanted);
+  }
   mg_redactor_close(&redactor);
 }
 
@@ -166,6 +187,7 @@ TEST(the_key_file)
   remove(folder);
 }
 
-RUN_TESTS({"a_fingerprint_is_the_start_of_the_mac", a_fingerprint_is_the_start_of_the_mac}, {"a_long_key", a_long_key},
+RUN_TESTS({"a_fingerprint_is_the_start_of_the_mac", a_fingerprint_is_the_start_of_the_mac},
+          {"fingerprints_of_all_lengths", fingerprints_of_all_lengths}, {"a_long_key", a_long_key},
           {"headers_by_the_lists", headers_by_the_lists}, {"lists_of_ones_own", lists_of_ones_own},
           {"query_values", query_values}, {"the_key_file", the_key_file})
