@@ -181,10 +181,10 @@ bool mg_record_put_start(struct mg_recorder *recorder, struct mg_exchange *ex, c
 /* The four messages, as far as the final levels want them and START does not have them. */
 struct messages {
   struct head heads[MG_MESSAGES];
-  struct mg_text_block found[MG_MESSAGES];
+  unsigned flags;
   uint8_t blocks;
   bool line;
-  unsigned flags;
+  struct mg_text_block found[MG_MESSAGES]; /* where a bit of blocks says so */
 };
 
 /* Whether two heads have the first line in common, as is easily seen of most. */
@@ -343,7 +343,8 @@ bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, uns
 {
   struct mg_stage *stage = recorder->stage;
   struct mg_texts *texts = recorder->texts;
-  struct messages messages = {0};
+  struct messages messages;
+  memset(&messages, 0, offsetof(struct messages, found));
   struct mg_str attributes[2 * ATTRIBUTES_MAX], error = ex->err ? plain(mg_err_word(ex->err)) : mg_str("", 0);
   struct mg_str target = ex->member ? plain(ex->member->key) : mg_str("", 0);
   unsigned status = ex->head_sent ? ex->response.status : 0,
@@ -368,13 +369,13 @@ bool mg_record_put_end(struct mg_recorder *recorder, struct mg_exchange *ex, uns
                 (ex->record.crcs ? MG_HAS_CRC : 0) | (attribute_count ? MG_HAS_ATTRIBUTES : 0));
   at = put_numbers(ex, at, status, messages.flags);
   at = mg_texts_put(texts, stage, at, MG_TEXT_PLAIN, error);
-  at = mg_texts_put(texts, stage, at, MG_TEXT_PLAIN, target);
-  at = mg_texts_put(texts, stage, at, MG_TEXT_PLAIN, messages.heads[MG_UPSTREAM_RESPONSE].line);
+  at = mg_texts_put_usual(texts, stage, at, MG_USUAL_TARGET, target);
+  at = mg_texts_put_usual(texts, stage, at, MG_USUAL_UPSTREAM_STATUS, messages.heads[MG_UPSTREAM_RESPONSE].line);
   if (messages.line) at = mg_texts_put(texts, stage, at, MG_TEXT_REQUEST_LINE, messages.heads[MG_CLIENT_REQUEST].line);
   if (!(messages.flags & MG_END_SAME_LINE))
     at = mg_texts_put(texts, stage, at, MG_TEXT_REQUEST_LINE, messages.heads[MG_UPSTREAM_REQUEST].line);
   if (!(messages.flags & MG_END_SAME_STATUS))
-    at = mg_texts_put(texts, stage, at, MG_TEXT_PLAIN, messages.heads[MG_CLIENT_RESPONSE].line);
+    at = mg_texts_put_usual(texts, stage, at, MG_USUAL_CLIENT_STATUS, messages.heads[MG_CLIENT_RESPONSE].line);
   if (messages.blocks) at = put_messages(recorder, &messages, at);
   if (ex->record.crcs) at = put_crcs(&ex->record, at);
   if (attribute_count) at = mg_varint_put(at, attribute_count);

@@ -27,7 +27,6 @@ struct measured_line {
 struct known_line {
   struct mg_place place;
   uint64_t turn; /* when it was needed last */
-  uint32_t hash;
   uint16_t raw_len, len;
   uint8_t kind;
   char bytes[2 * LINE_RAW_MAX + MG_FINGERPRINT_LEN * 8]; /* raw, then as recorded */
@@ -51,8 +50,11 @@ struct known_piece {
 
 struct mg_texts {
   struct mg_redactor *redactor;
+  /* Hashes stand apart from the lines, so that what is not known does not fetch them into the cache. */
+  uint32_t line_hashes[LINE_SETS][WAYS], young_hashes[YOUNG_SETS][WAYS];
   struct known_line lines[LINE_SETS][WAYS];
   struct known_line young[YOUNG_SETS][WAYS]; /* header lines that came once or twice */
+  struct known_line *usual[MG_USUAL_TEXTS];  /* what stood in that place last; may have become another since */
   struct known_block blocks[BLOCK_SETS][WAYS];
   struct known_piece pieces[PIECES];
   uint32_t piece_hash;                                /* of the piece that was looked for last */
@@ -141,27 +143,33 @@ static bool is_line(const struct known_line *line, enum mg_text_kind kind, struc
   return line->raw_len == raw.len && line->kind == kind && line->len && memcmp(line->bytes, raw.ptr, raw.len) == 0;
 }
 
-static struct known_line *find_line(struct known_line *set, uint32_t hash, enum mg_text_kind kind, struct mg_str raw)
+/* A set of the lines or of the young ones. */
+struct line_set {
+  struct known_line *lines;
+  uint32_t *hashes;
+};
+
+static struct known_line *find_line(struct line_set set, uint32_t hash, enum mg_text_kind kind, struct mg_str raw)
 {
   for (int way = 0; way < WAYS; way++)
-    if (set[way].hash == hash && is_line(&set[way], kind, raw)) return &set[way];
+    if (set.hashes[way] == hash && is_line(&set.lines[way], kind, raw)) return &set.lines[way];
   return NULL;
 }
 
-/* A place in a set: that of the line which was not needed for longest. */
-static struct known_line *make_room(struct mg_texts *texts, struct known_line *set)
+/* A place in a set, that of the line which was not needed for longest, for one with that hash. */
+static struct known_line *make_room(struct mg_texts *texts, struct line_set set, uint32_t hash)
 {
-  struct known_line *line = set[0].turn <= set[1].turn ? &set[0] : &set[1];
-  texts->replaced += line->len > 0;
-  return line;
+  int way = set.lines[0].turn <= set.lines[1].turn ? 0 : 1;
+  texts->replaced += set.lines[way].len > 0;
+  set.hashes[way] = hash;
+  return &set.lines[way];
 }
 
-static struct known_line *remember(struct mg_texts *texts, struct known_line *set, uint32_t hash,
-                                   enum mg_text_kind kind, struct mg_str raw)
+static struct known_line *remember(struct mg_texts *texts, struct line_set set, uint32_t hash, enum mg_text_kind kind,
+                                   struct mg_str raw)
 {
-  struct known_line *line = make_room(texts, set);
+  struct known_line *line = make_room(texts, set, hash);
   line->place = (struct mg_place){0};
-  line->hash = hash;
   line->raw_len = (uint16_t)raw.len;
   line->kind = (uint8_t)kind;
   memcpy(line->bytes, raw.ptr, raw.len);
@@ -174,7 +182,9 @@ static struct known_line *remember(struct mg_texts *texts, struct known_line *se
 static struct known_line *find_or_remember(struct mg_texts *texts, enum mg_text_kind kind, struct mg_str raw)
 {
   uint32_t hash = sample(raw.ptr, raw.len, kind);
-  struct known_line *set = texts->lines[hash % LINE_SETS], *young = texts->young[hash % YOUNG_SETS];
+  unsigned at = hash % LINE_SETS, young_at = hash % YOUNG_SETS;
+  struct line_set set = {texts->lines[at], texts->line_hashes[at]};
+  struct line_set young = {texts->young[young_at], texts->young_hashes[young_at]};
   struct known_line *line = find_line(set, hash, kind, raw);
   if (line) return line;
   bool twice = kind == MG_TEXT_REQUEST_HEADER || kind == MG_TEXT_RESPONSE_HEADER;
@@ -182,13 +192,13 @@ static struct known_line *find_or_remember(struct mg_texts *texts, enum mg_text_
   unsigned sightings = count_sighting(texts, hash);
   if (line && sightings < SEEN_MAX) return line;
   if (line) {
-    struct known_line *grown = make_room(texts, set);
+    struct known_line *grown = make_room(texts, set, hash);
     *grown = *line;
     line->len = 0;
     texts->replaced++;
     return grown;
   }
-  if (raw.len + mg_texts_bound(kind, raw) > sizeof set->bytes) return NULL;
+  if (raw.len + mg_texts_bound(kind, raw) > sizeof line->bytes) return NULL;
   if (!twice) return sightings > 1 ? remember(texts, set, hash, kind, raw) : NULL;
   return remember(texts, sightings < SEEN_MAX ? young : set, hash, kind, raw);
 }
@@ -217,6 +227,17 @@ uint8_t *mg_texts_put(struct mg_texts *texts, struct mg_stage *stage, uint8_t *a
                       struct mg_str raw)
 {
   return put_line(texts, stage, at, kind, raw, line_of(texts, kind, raw));
+}
+
+uint8_t *mg_texts_put_usual(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_usual_text which,
+                            struct mg_str raw)
+{
+  struct known_line *line = texts->usual[which];
+  if (line && is_line(line, MG_TEXT_PLAIN, raw))
+    line->turn = texts->turn;
+  else
+    line = texts->usual[which] = line_of(texts, MG_TEXT_PLAIN, raw);
+  return put_line(texts, stage, at, MG_TEXT_PLAIN, raw, line);
 }
 
 /* --- blocks ------------------------------------------------------------------------------------------------------- */

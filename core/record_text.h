@@ -28,6 +28,11 @@ size_t mg_texts_bound(enum mg_text_kind kind, struct mg_str raw);
 uint8_t *mg_texts_put(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_text_kind kind,
                       struct mg_str raw);
 
+/** The same for a plain text that is most often what it was the last time, in the place that which names. */
+enum mg_usual_text { MG_USUAL_TARGET, MG_USUAL_UPSTREAM_STATUS, MG_USUAL_CLIENT_STATUS, MG_USUAL_TEXTS };
+uint8_t *mg_texts_put_usual(struct mg_texts *texts, struct mg_stage *stage, uint8_t *at, enum mg_usual_text which,
+                            struct mg_str raw);
+
 /** The header lines of a head (from behind its first line to before the empty one, CR LF at each end). */
 struct mg_text_block {
   struct mg_str raw;
