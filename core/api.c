@@ -96,11 +96,31 @@ int mg_api_check_line(struct mg_str name, struct mg_str value, enum mg_header_id
   return is_framing(*id) ? MG_LUA_FRAMING : MG_LUA_OK;
 }
 
-int mg_api_edit_list(struct mg_headers *list, enum mg_edit_op op, struct mg_str name, struct mg_str value)
+int mg_api_check_name(struct mg_made_lines *lines, struct mg_str name, enum mg_header_id *id)
 {
+  const struct mg_header *made = mg_made_lines_find(lines, name, MG_STR(""));
+  if (made) return *id = made->id, MG_LUA_OK;
+  int err = mg_api_check_line(name, MG_STR(""), id);
+  if (!err) mg_made_lines_note(lines, name, MG_STR(""), *id);
+  return err;
+}
+
+static int edit_list_made(struct mg_headers *list, enum mg_edit_op op, const struct mg_header *made)
+{
+  if (op == MG_EDIT_REMOVE) return mg_headers_remove_as(list, mg_str(made->name, made->name_len), made->id), MG_LUA_OK;
+  int err = op == MG_EDIT_SET ? mg_headers_set_made(list, made) : mg_headers_add_made(list, made);
+  return err ? MG_LUA_NOMEM : MG_LUA_OK;
+}
+
+int mg_api_edit_list(struct mg_headers *list, struct mg_made_lines *lines, enum mg_edit_op op, struct mg_str name,
+                     struct mg_str value)
+{
+  const struct mg_header *made = lines ? mg_made_lines_find(lines, name, value) : NULL;
+  if (made) return edit_list_made(list, op, made);
   enum mg_header_id id;
   int err = mg_api_check_line(name, value, &id);
   if (err) return err;
+  if (lines) mg_made_lines_note(lines, name, value, id);
   if (op == MG_EDIT_REMOVE) return mg_headers_remove_as(list, name, id), MG_LUA_OK;
   err = op == MG_EDIT_SET ? mg_headers_set_as(list, name, value, id) : mg_headers_add_as(list, name, value, id);
   return err ? MG_LUA_NOMEM : MG_LUA_OK;

@@ -68,7 +68,8 @@ int mg_call_header(const char *name, size_t name_len, const char *value, size_t 
 {
   int err;
   struct mg_call *call = preparing(&err);
-  return call ? mg_api_edit_list(&call->headers, MG_EDIT_ADD, mg_str(name, name_len), mg_str(value, value_len)) : err;
+  return call ? mg_api_edit_list(&call->headers, NULL, MG_EDIT_ADD, mg_str(name, name_len), mg_str(value, value_len))
+              : err;
 }
 
 int mg_call_body(const char *bytes, size_t len)

@@ -181,7 +181,7 @@ static int set_number(struct mg_headers *headers, struct mg_str name, uint64_t v
 {
   char digits[24];
   int len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
-  return mg_api_edit_list(headers, MG_EDIT_SET, name, mg_str(digits, (size_t)len));
+  return mg_api_edit_list(headers, NULL, MG_EDIT_SET, name, mg_str(digits, (size_t)len));
 }
 
 int mg_response_show_tokens(struct mg_response *response, struct mg_limiter *limiter)

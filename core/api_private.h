@@ -50,8 +50,12 @@ int mg_api_line_is(const struct mg_headers *list, const char *name, size_t name_
                    size_t value_len);
 /** 0 and the name's id, or why a filter may not write that line (MG_LUA_*). */
 int mg_api_check_line(struct mg_str name, struct mg_str value, enum mg_header_id *id);
+/** The same of a line whose value is known to be one. lines remembers names that come again. */
+int mg_api_check_name(struct mg_made_lines *lines, struct mg_str name, enum mg_header_id *id);
 /** Notes a change to the request that goes upstream; copies. 0 or MG_LUA_NOMEM. */
 int mg_api_add_edit(struct mg_exchange *ex, enum mg_edit_op op, struct mg_str name, struct mg_str value,
                     enum mg_header_id id);
-/** Changes a list of header lines for a filter; 0 or MG_LUA_*. */
-int mg_api_edit_list(struct mg_headers *list, enum mg_edit_op op, struct mg_str name, struct mg_str value);
+/** Changes a list of header lines for a filter; 0 or MG_LUA_*. lines, which outlives the list, remembers what comes
+ * again; NULL for what is of one exchange only. */
+int mg_api_edit_list(struct mg_headers *list, struct mg_made_lines *lines, enum mg_edit_op op, struct mg_str name,
+                     struct mg_str value);

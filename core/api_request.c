@@ -39,16 +39,27 @@ int mg_request_has(struct mg_request *request, const char *name, size_t name_len
   return ex ? mg_api_line(&ex->request.headers, mg_str(name, name_len), 0) != NULL : MG_LUA_GONE;
 }
 
-int mg_api_add_edit(struct mg_exchange *ex, enum mg_edit_op op, struct mg_str name, struct mg_str value,
-                    enum mg_header_id id)
+/* made, or NULL: laid out already, to be borrowed. */
+static int add_edit(struct mg_exchange *ex, enum mg_edit_op op, const struct mg_header *made, struct mg_str name,
+                    struct mg_str value, enum mg_header_id id)
 {
   struct mg_edit *edit = mg_arena_alloc(&ex->arena, sizeof *edit);
-  if (!edit || mg_header_make(&edit->line, &ex->arena, name, value, id)) return MG_LUA_NOMEM;
+  if (!edit) return MG_LUA_NOMEM;
+  if (made)
+    edit->line = *made;
+  else if (mg_header_make(&edit->line, &ex->arena, name, value, id))
+    return MG_LUA_NOMEM;
   edit->next = NULL;
   edit->op = (uint8_t)op;
   *ex->last_edit = edit;
   ex->last_edit = &edit->next;
   return MG_LUA_OK;
+}
+
+int mg_api_add_edit(struct mg_exchange *ex, enum mg_edit_op op, struct mg_str name, struct mg_str value,
+                    enum mg_header_id id)
+{
+  return add_edit(ex, op, NULL, name, value, id);
 }
 
 static int set_host(struct mg_exchange *ex, struct mg_str value)
@@ -61,39 +72,47 @@ static int set_host(struct mg_exchange *ex, struct mg_str value)
   return MG_LUA_OK;
 }
 
-static int edit_request(struct mg_request *request, enum mg_edit_op op, struct mg_str name, struct mg_str value)
+static int edit_request(struct mg_exchange *ex, enum mg_edit_op op, struct mg_str name, struct mg_str value)
 {
-  struct mg_exchange *ex = find(request);
   if (!ex) return MG_LUA_GONE;
   if (!mg_api_may_edit(ex)) return MG_LUA_PHASE;
-  enum mg_header_id id;
-  int err = mg_api_check_line(name, value, &id);
+  struct mg_made_lines *lines = ex->generation->made_lines;
+  const struct mg_header *made = mg_made_lines_find(lines, name, value);
+  enum mg_header_id id = MG_H_OTHER;
+  int err = made ? MG_LUA_OK : mg_api_check_line(name, value, &id);
   if (err) return err;
   if (id == MG_H_HOST) return op == MG_EDIT_SET ? set_host(ex, value) : MG_LUA_FRAMING;
-  return mg_api_add_edit(ex, op, name, value, id);
+  if (!made) mg_made_lines_note(lines, name, value, id);
+  return add_edit(ex, op, made, name, value, id);
 }
 
 int mg_request_set_header(struct mg_request *request, const char *name, size_t name_len, const char *value,
                           size_t value_len)
 {
-  return edit_request(request, MG_EDIT_SET, mg_str(name, name_len), mg_str(value, value_len));
+  return edit_request(find(request), MG_EDIT_SET, mg_str(name, name_len), mg_str(value, value_len));
 }
 
 int mg_request_add_header(struct mg_request *request, const char *name, size_t name_len, const char *value,
                           size_t value_len)
 {
-  return edit_request(request, MG_EDIT_ADD, mg_str(name, name_len), mg_str(value, value_len));
+  return edit_request(find(request), MG_EDIT_ADD, mg_str(name, name_len), mg_str(value, value_len));
 }
 
 int mg_request_remove_header(struct mg_request *request, const char *name, size_t name_len)
 {
-  return edit_request(request, MG_EDIT_REMOVE, mg_str(name, name_len), MG_STR(""));
+  return edit_request(find(request), MG_EDIT_REMOVE, mg_str(name, name_len), MG_STR(""));
 }
 
 int mg_request_set_id_header(struct mg_request *request, const char *name, size_t name_len)
 {
   struct mg_exchange *ex = find(request);
-  return ex ? edit_request(request, MG_EDIT_SET, mg_str(name, name_len), mg_exchange_id_text(ex)) : MG_LUA_GONE;
+  if (!ex) return MG_LUA_GONE;
+  if (!mg_api_may_edit(ex)) return MG_LUA_PHASE;
+  enum mg_header_id id;
+  int err = mg_api_check_name(ex->generation->made_lines, mg_str(name, name_len), &id);
+  if (err) return err;
+  if (id == MG_H_HOST) return set_host(ex, mg_exchange_id_text(ex));
+  return add_edit(ex, MG_EDIT_SET, NULL, mg_str(name, name_len), mg_exchange_id_text(ex), id);
 }
 
 #define REQUEST_TEXT(name, expression)                            \
@@ -212,5 +231,6 @@ int mg_request_respond_header(struct mg_request *request, const char *name, size
   struct mg_exchange *ex = find(request);
   if (!ex) return MG_LUA_GONE;
   if (ex->phase != MG_PHASE_REQUEST || !ex->answered) return MG_LUA_PHASE;
-  return mg_api_edit_list(&ex->response.headers, MG_EDIT_ADD, mg_str(name, name_len), mg_str(value, value_len));
+  return mg_api_edit_list(&ex->response.headers, ex->generation->made_lines, MG_EDIT_ADD, mg_str(name, name_len),
+                          mg_str(value, value_len));
 }

@@ -28,35 +28,42 @@ int mg_response_has(struct mg_response *response, const char *name, size_t name_
   return ex ? mg_api_line(&ex->response.headers, mg_str(name, name_len), 0) != NULL : MG_LUA_GONE;
 }
 
-static int edit_response(struct mg_response *response, enum mg_edit_op op, struct mg_str name, struct mg_str value)
+/* again: the like may come in the next exchange. */
+static int edit_response(struct mg_exchange *ex, enum mg_edit_op op, struct mg_str name, struct mg_str value,
+                         bool again)
 {
-  struct mg_exchange *ex = find(response);
   if (!ex) return MG_LUA_GONE;
   if (ex->phase != MG_PHASE_RESPONSE) return MG_LUA_PHASE;
-  return mg_api_edit_list(&ex->response.headers, op, name, value);
+  return mg_api_edit_list(&ex->response.headers, again ? ex->generation->made_lines : NULL, op, name, value);
 }
 
 int mg_response_set_header(struct mg_response *response, const char *name, size_t name_len, const char *value,
                            size_t value_len)
 {
-  return edit_response(response, MG_EDIT_SET, mg_str(name, name_len), mg_str(value, value_len));
+  return edit_response(find(response), MG_EDIT_SET, mg_str(name, name_len), mg_str(value, value_len), true);
 }
 
 int mg_response_add_header(struct mg_response *response, const char *name, size_t name_len, const char *value,
                            size_t value_len)
 {
-  return edit_response(response, MG_EDIT_ADD, mg_str(name, name_len), mg_str(value, value_len));
+  return edit_response(find(response), MG_EDIT_ADD, mg_str(name, name_len), mg_str(value, value_len), true);
 }
 
 int mg_response_remove_header(struct mg_response *response, const char *name, size_t name_len)
 {
-  return edit_response(response, MG_EDIT_REMOVE, mg_str(name, name_len), MG_STR(""));
+  return edit_response(find(response), MG_EDIT_REMOVE, mg_str(name, name_len), MG_STR(""), true);
 }
 
 int mg_response_set_id_header(struct mg_response *response, const char *name, size_t name_len)
 {
   struct mg_exchange *ex = find(response);
-  return ex ? edit_response(response, MG_EDIT_SET, mg_str(name, name_len), mg_exchange_id_text(ex)) : MG_LUA_GONE;
+  if (!ex) return MG_LUA_GONE;
+  if (ex->phase != MG_PHASE_RESPONSE) return MG_LUA_PHASE;
+  enum mg_header_id id;
+  int err = mg_api_check_name(ex->generation->made_lines, mg_str(name, name_len), &id);
+  if (err) return err;
+  err = mg_headers_set_as(&ex->response.headers, mg_str(name, name_len), mg_exchange_id_text(ex), id);
+  return err ? MG_LUA_NOMEM : MG_LUA_OK;
 }
 
 int mg_response_copy_request_header(struct mg_response *response, const char *name, size_t name_len)
@@ -65,7 +72,7 @@ int mg_response_copy_request_header(struct mg_response *response, const char *na
   if (!ex) return MG_LUA_GONE;
   const struct mg_header *line = mg_api_line(&ex->request.headers, mg_str(name, name_len), 0);
   if (!line) return 0;
-  int err = edit_response(response, MG_EDIT_SET, mg_str(name, name_len), mg_str(line->value, line->value_len));
+  int err = edit_response(ex, MG_EDIT_SET, mg_str(name, name_len), mg_str(line->value, line->value_len), false);
   return err ? err : 1;
 }
 

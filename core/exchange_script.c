@@ -9,8 +9,8 @@
 
 enum {
   OFFLOAD_WAIT_MS = 250, /* for a place on the pool */
-  TIMED_ALL = 256,
-  TIMED_SHARE = 8,
+  TIMED_ALL = 512,
+  TIMED_SHARE = 16,
 };
 
 void mg_exchange_meter(struct mg_exchange *ex, const struct mg_metered *next)

@@ -246,6 +246,7 @@ struct mg_generation *mg_generation_build(struct mg_str bundle, uint64_t number,
                                           struct mg_buf *error)
 {
   struct mg_generation *generation = mg_calloc(1, sizeof *generation);
+  generation->made_lines = mg_made_lines_new();
   generation->number = number;
   lua_State *L = generation->script.L = mg_script_open();
   if (!L) {
@@ -279,6 +280,7 @@ struct mg_generation *mg_generation_borrow(lua_State *L, int build, struct mg_st
                                            struct mg_buf *error)
 {
   struct mg_generation *generation = mg_calloc(1, sizeof *generation);
+  generation->made_lines = mg_made_lines_new();
   generation->number = number;
   generation->script.L = L;
   generation->script.borrowed = true;
@@ -327,6 +329,7 @@ void mg_generation_free(struct mg_generation **pointer)
   if (generation->metered_count && generation->metered[0].meter) mg_generation_meter_calls(generation);
   for (unsigned i = 0; i < generation->metered_count; i++) free(generation->metered[i].name);
   free(generation->metered);
+  mg_made_lines_free(&generation->made_lines);
   while (generation->counts) {
     struct mg_counts *counts = generation->counts;
     generation->counts = counts->next;

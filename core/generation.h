@@ -4,6 +4,7 @@
  * began on it has ended. */
 #pragma once
 
+#include "made_lines.h"
 #include "predicates.h"
 #include "record.h"
 #include "routes.h"
@@ -71,10 +72,11 @@ struct mg_generation {
   int stop_ref;
   struct mg_metered *metered; /* every filter of every route */
   unsigned metered_count;
-  struct mg_counts *counts;   /* by route, the last first */
-  struct mg_guard *guards;    /* limiters and breakers of its filters */
-  unsigned exchanges;         /* that run on it */
-  struct mg_generation *next; /* the gateway's older ones */
+  struct mg_made_lines *made_lines; /* header lines that its filters set */
+  struct mg_counts *counts;         /* by route, the last first */
+  struct mg_guard *guards;          /* limiters and breakers of its filters */
+  unsigned exchanges;               /* that run on it */
+  struct mg_generation *next;       /* the gateway's older ones */
 };
 
 /** Builds a generation in a state that it does not own: the function at index build gets it as light userdata and

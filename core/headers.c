@@ -165,6 +165,14 @@ static struct mg_header *room(struct mg_headers *list)
   return &list->items[list->count];
 }
 
+/* The line in the room at the end counts from now on. */
+static inline void count_in(struct mg_headers *list)
+{
+  const struct mg_header *line = &list->items[list->count++];
+  list->present |= 1u << line->id;
+  list->lengths |= (uint64_t)1 << line->name_len % 64;
+}
+
 int mg_headers_push(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id)
 {
   struct mg_header *line = room(list);
@@ -176,8 +184,7 @@ int mg_headers_push(struct mg_headers *list, struct mg_str name, struct mg_str v
       .name_len = (uint16_t)name.len,
       .id = (uint8_t)id,
   };
-  list->count++;
-  list->present |= 1u << id;
+  count_in(list);
   return 0;
 }
 
@@ -207,13 +214,19 @@ void mg_headers_move(struct mg_headers *list, const char *from, size_t len, cons
   }
 }
 
+/* False when no line can have that name: most edits are of names that a message does not have. */
+static inline bool may_have(const struct mg_headers *list, struct mg_str name, enum mg_header_id id)
+{
+  return list->present >> id & 1 && list->lengths >> name.len % 64 & 1;
+}
+
 /* mg_headers_next for a name whose id is known: it is looked up once for an edit, not for each line. */
 static struct mg_header *next_line(const struct mg_headers *list, struct mg_str name, enum mg_header_id id,
                                    unsigned *from)
 {
   bool exact = is_exact(id);
   uint32_t wanted = gist(exact ? 0 : (unsigned)name.len, id, 0), mask = exact ? 0xffff0000 : UINT32_MAX;
-  if (list->present & 1u << id && name.len <= UINT16_MAX)
+  if (may_have(list, name, id) && name.len <= UINT16_MAX)
     for (unsigned i = *from; i < list->count; i++)
       if ((gist_of(&list->items[i]) & mask) == wanted &&
           (exact || mg_equal_nocase(list->items[i].name, name.ptr, name.len))) {
@@ -238,24 +251,30 @@ const struct mg_header *mg_headers_get(const struct mg_headers *list, enum mg_he
 }
 
 /* Laid out as it goes out, a line can be taken by a writer in one piece with its neighbours. */
-int mg_header_make(struct mg_header *line, struct mg_arena *arena, struct mg_str name, struct mg_str value,
-                   enum mg_header_id id)
+void mg_header_lay_out(struct mg_header *line, char *text, struct mg_str name, struct mg_str value,
+                       enum mg_header_id id)
 {
-  if (name.len > UINT16_MAX || value.len > UINT32_MAX) return MG_ENOMEM;
-  char *copy = mg_arena_alloc(arena, name.len + value.len + 4);
-  if (!copy) return MG_ENOMEM;
-  memcpy(copy, name.ptr, name.len);
-  memcpy(copy + name.len, ": ", 2);
-  if (value.len) memcpy(copy + name.len + 2, value.ptr, value.len);
-  memcpy(copy + name.len + 2 + value.len, "\r\n", 2);
+  memcpy(text, name.ptr, name.len);
+  memcpy(text + name.len, ": ", 2);
+  if (value.len) memcpy(text + name.len + 2, value.ptr, value.len);
+  memcpy(text + name.len + 2 + value.len, "\r\n", 2);
   *line = (struct mg_header){
-      .name = copy,
-      .value = copy + name.len + 2,
+      .name = text,
+      .value = text + name.len + 2,
       .value_len = (uint32_t)value.len,
       .name_len = (uint16_t)name.len,
       .id = (uint8_t)id,
       .flags = MG_HEADER_RAW | MG_HEADER_OURS,
   };
+}
+
+int mg_header_make(struct mg_header *line, struct mg_arena *arena, struct mg_str name, struct mg_str value,
+                   enum mg_header_id id)
+{
+  if (name.len > UINT16_MAX || value.len > UINT32_MAX) return MG_ENOMEM;
+  char *text = mg_arena_alloc(arena, name.len + value.len + MG_HEADER_FRAME);
+  if (!text) return MG_ENOMEM;
+  mg_header_lay_out(line, text, name, value, id);
   return 0;
 }
 
@@ -274,8 +293,7 @@ int mg_headers_add_as(struct mg_headers *list, struct mg_str name, struct mg_str
 {
   struct mg_header *line = room(list);
   if (!line || mg_header_make(line, list->arena, name, value, id)) return MG_ENOMEM;
-  list->count++;
-  list->present |= 1u << id;
+  count_in(list);
   return 0;
 }
 
@@ -284,8 +302,7 @@ int mg_headers_add_made(struct mg_headers *list, const struct mg_header *made)
   struct mg_header *line = room(list);
   if (!line) return MG_ENOMEM;
   *line = *made;
-  list->count++;
-  list->present |= 1u << made->id;
+  count_in(list);
   return 0;
 }
 
@@ -307,6 +324,7 @@ int mg_headers_set_as(struct mg_headers *list, struct mg_str name, struct mg_str
 int mg_headers_set_made(struct mg_headers *list, const struct mg_header *made)
 {
   struct mg_str name = mg_str(made->name, made->name_len);
+  if (!may_have(list, name, made->id)) return mg_headers_add_made(list, made);
   unsigned from = 0;
   struct mg_header *first = next_line(list, name, made->id, &from);
   if (!first) return mg_headers_add_made(list, made);
@@ -322,7 +340,7 @@ int mg_headers_set(struct mg_headers *list, struct mg_str name, struct mg_str va
 
 unsigned mg_headers_remove_as(struct mg_headers *list, struct mg_str name, enum mg_header_id id)
 {
-  return remove_from(list, name, id, 0);
+  return may_have(list, name, id) ? remove_from(list, name, id, 0) : 0;
 }
 
 unsigned mg_headers_remove(struct mg_headers *list, struct mg_str name)

@@ -63,6 +63,7 @@ struct mg_headers {
   struct mg_header *items; /* in the arena */
   struct mg_arena *arena;  /* borrowed */
   uint32_t present;        /* bit MG_H_x is set when a line with that id was ever added; a hint, never cleared */
+  uint64_t lengths;        /* bit n: one whose name has n bytes, or n and a multiple of 64; as much of a hint */
   uint16_t count;
   uint16_t capacity;
 };
@@ -101,6 +102,13 @@ unsigned mg_headers_remove(struct mg_headers *list, struct mg_str name);
 int mg_headers_add_as(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id);
 int mg_headers_set_as(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id);
 unsigned mg_headers_remove_as(struct mg_headers *list, struct mg_str name, enum mg_header_id id);
+
+enum { MG_HEADER_FRAME = 4 }; /* ": " and CR LF */
+
+/** Lays a line out in name.len + value.len + MG_HEADER_FRAME bytes at text, which are borrowed. The name has at most
+ * 65,535 bytes, the value less than 4 GB. */
+void mg_header_lay_out(struct mg_header *line, char *text, struct mg_str name, struct mg_str value,
+                       enum mg_header_id id);
 
 /** Makes a line for a list that is edited later: name and value are copied into arena as they go out. 0 or MG_ENOMEM. */
 int mg_header_make(struct mg_header *line, struct mg_arena *arena, struct mg_str name, struct mg_str value,

@@ -301,8 +301,66 @@ TEST(comma_lists)
   CHECK(!mg_list_next(&rest, &member));
 }
 
+enum { PLAIN_MAX = 4000 };
+
+struct plain_line {
+  unsigned name, value;
+  bool gone;
+};
+
+/* Name number n: lengths that differ by 64, cases that differ, known names among them. */
+static struct mg_str name_of(unsigned n, char out[256])
+{
+  static const char *const known[] = {"host", "Server", "content-type", "CONTENT-TYPE", "x-forwarded-for"};
+  if (n < 5) return text(strcpy(out, known[n]));
+  size_t len = 1 + n % 3 * 64 + n % 7;
+  memset(out, n % 2 ? 'n' : 'N', len);
+  return mg_str(out, len);
+}
+
+static bool are_alike(unsigned a, unsigned b)
+{
+  char first[256], second[256];
+  return mg_str_equal_nocase(name_of(a, first), name_of(b, second));
+}
+
+/* Whatever is added, set and removed, the list has what one without any hints has. */
+TEST(edits_as_a_plain_list_has_them)
+{
+  static struct plain_line plain[PLAIN_MAX];
+  struct fixture f;
+  unsigned count = 0, state = 1;
+  char name_text[256], value_text[16];
+  set_up(&f);
+  for (unsigned step = 0; step < 3000; step++) {
+    state = state * 1664525u + 1013904223u;
+    unsigned name = (state >> 16) % 26, op = (state >> 8) % 3, at = 0, value = step;
+    struct mg_str given = name_of(name, name_text), text = mg_str(value_text, (size_t)sprintf(value_text, "%u", value));
+    while (at < count && (plain[at].gone || !are_alike(plain[at].name, name))) at++;
+    if (op == 0) {
+      CHECK_INT(mg_headers_add(&f.list, given, text), 0);
+      plain[count++] = (struct plain_line){name, value, false};
+    } else {
+      bool there = at < count;
+      for (unsigned i = at; i < count; i++) plain[i].gone |= are_alike(plain[i].name, name);
+      if (op == 1) CHECK_INT(mg_headers_set(&f.list, given, text), 0);
+      if (op == 1 && !there) at = count++;
+      if (op == 1) plain[at] = (struct plain_line){name, value, false};
+      if (op == 2) CHECK((mg_headers_remove(&f.list, given) > 0) == there);
+    }
+    CHECK_INT(f.list.count, count);
+  }
+  for (unsigned i = 0; i < count; i++) {
+    CHECK_INT(!!(f.list.items[i].flags & MG_HEADER_GONE), plain[i].gone);
+    sprintf(value_text, "%u", plain[i].value);
+    if (!plain[i].gone) CHECK_STR(mg_str(f.list.items[i].value, f.list.items[i].value_len), value_text);
+  }
+  tear_down(&f);
+}
+
 RUN_TESTS({"every name has its id", every_name_has_its_id},
           {"a changed byte changes the id", a_changed_byte_changes_the_id}, {"families", families}, {"edits", edits},
+          {"edits as a plain list has them", edits_as_a_plain_list_has_them},
           {"families are told apart by name", families_are_told_apart_by_name},
           {"copies are laid out as they go out", copies_are_laid_out_as_they_go_out},
           {"made lines serve many lists", made_lines_serve_many_lists},
