@@ -78,7 +78,7 @@ static int edit_request(struct mg_exchange *ex, enum mg_edit_op op, struct mg_st
   if (!mg_api_may_edit(ex)) return MG_LUA_PHASE;
   struct mg_made_lines *lines = ex->generation->made_lines;
   const struct mg_header *made = mg_made_lines_find(lines, name, value);
-  enum mg_header_id id = MG_H_OTHER;
+  enum mg_header_id id = made ? (enum mg_header_id)made->id : MG_H_OTHER; /* a response may have had a Host */
   int err = made ? MG_LUA_OK : mg_api_check_line(name, value, &id);
   if (err) return err;
   if (id == MG_H_HOST) return op == MG_EDIT_SET ? set_host(ex, value) : MG_LUA_FRAMING;

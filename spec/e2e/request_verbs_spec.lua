@@ -50,6 +50,29 @@ end]], { origin.port })
     assert.equal("/c?d|/a b/c?d|/c?d", origin.requests[1]:header("x-seen"))
   end)
 
+  it("sets the host by the rules of hosts, however often the same line was set in a response", function()
+    local origin = h.origin()
+    local gateway = with([[
+function own.request(req)
+  local verb, value = req:query("verb"), req:query("value")
+  if verb == "set" then req:set_header("Host", value == "bad" and "a b" or "other.test") end
+  if verb == "remove" then req:remove_header("Host") end
+  if verb == "add" then req:add_header("Host", "other.test") end
+end
+function own.response(res)
+  res:set_header("Host", "other.test")
+  res:set_header("Host", "a b")
+  res:remove_header("Host")
+end]], { origin.port })
+    for _ = 1, 5 do gateway:get("/") end
+    assert.equal(200, gateway:get("/?verb=set").status)
+    assert.same({ "other.test" }, origin.requests[6]:values("host"))
+    assert.equal(500, gateway:get("/?verb=set&value=bad").status)
+    assert.equal(500, gateway:get("/?verb=remove").status)
+    assert.equal(500, gateway:get("/?verb=add").status)
+    assert.equal(6, #origin.requests)
+  end)
+
   it("cannot set a path that a client may not send", function()
     local gateway = with([[
 function own.request(req) req:set_path(req:query("to")) end]], { h.origin().port })
