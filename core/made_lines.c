@@ -1,26 +1,22 @@
-/* made_lines.c - the memory of made_lines.h: slots found by address, and beside them what was seen once.
+/* made_lines.c - the memory of made_lines.h: slots found by address, and digests of what was seen once.
  * Owns: the lines.   May call: headers, mem.   Never: forget or change a line that was given out, trust an address.
  * Thread: one per memory. */
 #include "made_lines.h"
 
 #include <stdlib.h>
 
-enum { SLOTS = 256, PROBES = 4, SEEN = 64, TEXT_MAX = 120, TEXTS_BYTES = 24 * 1024 };
+enum { SLOTS = 256, PROBES = 8, SEEN = 512, WAYS = 4, TEXT_MAX = 120, TEXTS_BYTES = 24 * 1024 };
 
 struct slot {
   const char *name_at, *value_at; /* in Lua's memory, perhaps of something else by now; never read through */
   struct mg_header line;          /* name NULL: free */
 };
 
-struct seen {
-  uint8_t name_len, value_len;
-  char text[TEXT_MAX]; /* name, then value */
-};
-
 struct mg_made_lines {
   struct slot slots[SLOTS];
-  struct seen seen[SEEN];
-  size_t used; /* of texts */
+  uint64_t seen[SEEN]; /* digests of what was noted once, WAYS of them in each place */
+  unsigned turn;       /* which of a place is overwritten next */
+  size_t used;         /* of texts */
   char texts[TEXTS_BYTES];
 };
 
@@ -61,6 +57,7 @@ const struct mg_header *mg_made_lines_find(struct mg_made_lines *lines, struct m
   unsigned at = place_of(name, value);
   for (unsigned i = 0; i < PROBES; i++) {
     const struct slot *slot = &lines->slots[(at + i) % SLOTS];
+    if (!slot->line.name) break; /* nothing is ever taken out, so nothing lies behind a gap */
     if (slot->name_at != name.ptr || slot->value_at != value.ptr) continue;
     const struct mg_header *line = &slot->line;
     if (line->name_len == name.len && line->value_len == value.len && same(line->name, name.ptr, name.len) &&
@@ -91,19 +88,33 @@ static void keep(struct mg_made_lines *lines, unsigned at, struct mg_str name, s
   slot->value_at = value.ptr;
 }
 
+/* Two lines of one digest only mean that one is kept the first time it comes. */
+static uint64_t digest(uint64_t sum, struct mg_str text)
+{
+  const uint64_t factor = 0x9e3779b97f4a7c15u;
+  for (size_t i = 0; i < text.len; i += 8) {
+    uint64_t word = 0;
+    memcpy(&word, text.ptr + i, text.len - i < 8 ? text.len - i : 8);
+    sum = (sum ^ word) * factor;
+    sum ^= sum >> 29;
+  }
+  return (sum + text.len) * factor;
+}
+
+/* True if it was seen before; else that it was is remembered until others need the place. */
+static bool was_seen(struct mg_made_lines *lines, uint64_t line)
+{
+  uint64_t *place = &lines->seen[(line >> 32) % (SEEN / WAYS) * WAYS];
+  for (int i = 0; i < WAYS; i++)
+    if (place[i] == line) return place[i] = 0, true;
+  int at = 0;
+  while (at < WAYS && place[at]) at++;
+  place[at < WAYS ? at : (int)(lines->turn++ % WAYS)] = line;
+  return false;
+}
+
 void mg_made_lines_note(struct mg_made_lines *lines, struct mg_str name, struct mg_str value, enum mg_header_id id)
 {
-  unsigned at = place_of(name, value);
-  struct seen *seen = &lines->seen[at % SEEN];
-  if (!name.len || name.len + value.len > TEXT_MAX) return;
-  if (seen->name_len == name.len && seen->value_len == value.len && memcmp(seen->text, name.ptr, name.len) == 0 &&
-      memcmp(seen->text + name.len, value.ptr, value.len) == 0) {
-    seen->name_len = 0;
-    keep(lines, at, name, value, id);
-    return;
-  }
-  seen->name_len = (uint8_t)name.len;
-  seen->value_len = (uint8_t)value.len;
-  memcpy(seen->text, name.ptr, name.len);
-  if (value.len) memcpy(seen->text + name.len, value.ptr, value.len);
+  if (!name.len || name.len > TEXT_MAX || value.len > TEXT_MAX - name.len) return;
+  if (was_seen(lines, digest(digest(1, name), value) | 1)) keep(lines, place_of(name, value), name, value, id);
 }

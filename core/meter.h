@@ -3,8 +3,8 @@
  * A table per worker in shared memory. Its worker is the only writer, with plain relaxed stores; the master reads. A
  * meter is found by route and filter, so it goes on counting across reloads and a worker's death. Busy time is
  * counted in ticks of a clock that is cheap to read, and turned into seconds by comparing two readings of both
- * clocks; of a filter that is called often, one exchange in 16 is timed and counts for 16. Calls of the other
- * seven are added once a second.
+ * clocks; of a filter that is called often, one exchange in 16 is timed and counts for 16. Calls of the
+ * others are added once a second.
  * Thread: one writer; any reader. */
 #pragma once
 

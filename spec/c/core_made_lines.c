@@ -90,6 +90,72 @@ TEST(a_full_memory)
   mg_made_lines_free(&lines);
 }
 
+static struct mg_str text(const char *literal)
+{
+  return mg_str(literal, strlen(literal));
+}
+
+/* As a filter that sets the line: true if it was found, else it is noted. */
+static bool use(struct mg_made_lines *lines, struct mg_str name, struct mg_str value)
+{
+  if (mg_made_lines_find(lines, name, value)) return true;
+  mg_made_lines_note(lines, name, value, mg_header_id(name.ptr, name.len));
+  return false;
+}
+
+TEST(every_length_is_compared_to_its_last_byte)
+{
+  char name[64], value[64];
+  for (size_t len = 1; len <= 60; len++) {
+    struct mg_made_lines *lines = mg_made_lines_new();
+    memset(name, 'n', sizeof name);
+    memset(value, 'v', sizeof value);
+    struct mg_str at_name = mg_str(name, len), at_value = mg_str(value, 60 - len);
+    use(lines, at_name, at_value);
+    use(lines, at_name, at_value);
+    CHECK(mg_made_lines_find(lines, at_name, at_value));
+    for (size_t i = 0; i < len; i++) {
+      name[i] = 'm';
+      CHECK(!mg_made_lines_find(lines, at_name, at_value));
+      name[i] = 'n';
+    }
+    for (size_t i = 0; i < at_value.len; i++) {
+      value[i] = 'w';
+      CHECK(!mg_made_lines_find(lines, at_name, at_value));
+      value[i] = 'v';
+    }
+    mg_made_lines_free(&lines);
+  }
+}
+
+/* A few dozen constants, wherever they lie, with a value of one request only between them. */
+TEST(constants_do_not_push_each_other_out)
+{
+  enum { CONSTANTS = 40, ROUNDS = 64 };
+  srand(1);
+  for (int place = 0; place < 50; place++) {
+    struct mg_made_lines *lines = mg_made_lines_new();
+    char *memory = malloc(1 << 20), id[16];
+    char *names[CONSTANTS];
+    unsigned found = 0;
+    for (int i = 0; i < CONSTANTS; i++) {
+      names[i] = memory + (size_t)i * 16384 + (size_t)(rand() % 500) * 32;
+      snprintf(names[i], 24, "x-name-%d", i);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+      found = 0;
+      for (int i = 0; i < CONSTANTS; i++) found += use(lines, text(names[i]), text(names[i] + 2));
+      snprintf(id, sizeof id, "%d-%d", place, round);
+      CHECK(!use(lines, text("x-request-id"), text(id)));
+    }
+    CHECK_INT(found, CONSTANTS);
+    free(memory);
+    mg_made_lines_free(&lines);
+  }
+}
+
 RUN_TESTS({"a_line_is_kept_when_it_comes_again", a_line_is_kept_when_it_comes_again},
           {"the_same_place_with_other_bytes", the_same_place_with_other_bytes},
-          {"what_comes_once_takes_no_room", what_comes_once_takes_no_room}, {"a_full_memory", a_full_memory})
+          {"what_comes_once_takes_no_room", what_comes_once_takes_no_room}, {"a_full_memory", a_full_memory},
+          {"every length is compared to its last byte", every_length_is_compared_to_its_last_byte},
+          {"constants do not push each other out", constants_do_not_push_each_other_out})
