@@ -165,12 +165,19 @@ static struct mg_header *room(struct mg_headers *list)
   return &list->items[list->count];
 }
 
+/* The bit of struct mg_headers' names for a name in any case; one of no bytes has one too. */
+static inline uint64_t name_bit(struct mg_str name)
+{
+  unsigned letter = name.len ? name.ptr[0] & 0x1f : 0;
+  return (uint64_t)1 << (name.len + 9 * letter) % 64;
+}
+
 /* The line in the room at the end counts from now on. */
 static inline void count_in(struct mg_headers *list)
 {
   const struct mg_header *line = &list->items[list->count++];
   list->present |= 1u << line->id;
-  list->lengths |= (uint64_t)1 << line->name_len % 64;
+  list->names |= name_bit(mg_str(line->name, line->name_len));
 }
 
 int mg_headers_push(struct mg_headers *list, struct mg_str name, struct mg_str value, enum mg_header_id id)
@@ -217,7 +224,7 @@ void mg_headers_move(struct mg_headers *list, const char *from, size_t len, cons
 /* False when no line can have that name: most edits are of names that a message does not have. */
 static inline bool may_have(const struct mg_headers *list, struct mg_str name, enum mg_header_id id)
 {
-  return list->present >> id & 1 && list->lengths >> name.len % 64 & 1;
+  return list->present >> id & 1 && list->names & name_bit(name);
 }
 
 /* mg_headers_next for a name whose id is known: it is looked up once for an edit, not for each line. */

@@ -63,7 +63,7 @@ struct mg_headers {
   struct mg_header *items; /* in the arena */
   struct mg_arena *arena;  /* borrowed */
   uint32_t present;        /* bit MG_H_x is set when a line with that id was ever added; a hint, never cleared */
-  uint64_t lengths;        /* bit n: one whose name has n bytes, or n and a multiple of 64; as much of a hint */
+  uint64_t names;          /* a bit for each name's length and first letter; as much of a hint */
   uint16_t count;
   uint16_t capacity;
 };

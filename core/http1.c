@@ -214,7 +214,7 @@ int mg_request_head_parse(struct mg_request_head *head, const char *bytes, size_
   struct mg_headers headers = head->headers;
   headers.count = 0;
   headers.present = 0;
-  headers.lengths = 0;
+  headers.names = 0;
   const struct mg_str none = MG_STR("");
   *head = (struct mg_request_head){.headers = headers, .method = none, .target = none, .authority = none, .host = none};
 

@@ -89,7 +89,7 @@ int mg_response_head_parse(struct mg_response_head *head, const char *bytes, siz
   struct mg_headers headers = head->headers;
   headers.count = 0;
   headers.present = 0;
-  headers.lengths = 0;
+  headers.names = 0;
   *head = (struct mg_response_head){.headers = headers, .reason = MG_STR("")};
 
   bool cut = len >= limits->head_bytes_max;
