@@ -53,6 +53,40 @@ describe("a filter that waits", function()
     assert.equal("yes", origin.requests[2]:header("x-slept"))
   end)
 
+  it("keeps the lines that it set before it waited, whatever is loaded meanwhile", function()
+    local gw, origin = gateway { source = [[
+      local f = { api = 1 }
+      function f.request(req)
+        req:set_header("x-before", "set before")
+        if req:has("x-wait") then moongate.sleep(0.4) end
+        req:set_header("x-after", "set after")
+      end
+      function f.response(res)
+        res:set_header("x-before", "set before")
+        if res:request():has("x-wait") then moongate.sleep(0.4) end
+        res:set_header("x-after", "set after")
+      end
+      return f]] }
+    for _ = 1, 5 do assert.equal(200, gw:get("/").status) end -- what is constant is known by now
+    local client = gw:connect()
+    client:send("GET / HTTP/1.1\r\nHost: a\r\nX-Wait: 1\r\n\r\n")
+    for i = 1, 5 do
+      h.sleep(0.12)
+      gw:write_filter("sleeper", ("return { api = 1, request = function(req) req:set_header('x-new', '%d') end }")
+        :format(i))
+      assert.equal(0, gw:control("reload").code)
+      assert.equal(200, gw:get("/").status)
+    end
+    local response = client:response()
+    local request = h.eventually(function()
+      for _, one in ipairs(origin.requests) do if one:header("x-wait") then return one end end
+    end, 5, "the request that waited")
+    for _, message in ipairs { request, response } do
+      assert.equal("set before", message:header("x-before"))
+      assert.equal("set after", message:header("x-after"))
+    end
+  end)
+
   it("is dropped when its client leaves; log runs once, nothing reaches the upstream", function()
     local gw, origin = gateway()
     for i = 1, 6 do
