@@ -86,6 +86,11 @@ static int make_folder(const char *folder, struct mg_buf *error)
 
 static void log_recovery(const struct mg_recovery *recovery, unsigned slot, double milliseconds)
 {
+  if (recovery->other_key)
+    mg_log(MG_LOG_WARN,
+           "journal shard %u: the fingerprint key is not the one of what is there; fingerprints from now on cannot be "
+           "compared with those",
+           slot);
   if (!recovery->entries && !recovery->segments && !recovery->damages && !recovery->set_aside) return;
   mg_log(recovery->damages || recovery->set_aside ? MG_LOG_ERROR : MG_LOG_INFO,
          "journal shard %u recovered in %.1f ms: %llu entries out of the stage, %u segments left open, %u places that "
@@ -95,7 +100,8 @@ static void log_recovery(const struct mg_recovery *recovery, unsigned slot, doub
          recovery->set_aside);
 }
 
-static struct mg_shard_options shard_options(const struct mg_settings *settings, unsigned slot, uint64_t id_base)
+static struct mg_shard_options shard_options(const struct mg_settings *settings, unsigned slot, uint64_t id_base,
+                                             uint64_t key_mark)
 {
   bool group = strcmp(settings->sync, "group") == 0;
   uint64_t interval = group ? 0 : strtoull(settings->sync, NULL, 10);
@@ -112,6 +118,7 @@ static struct mg_shard_options shard_options(const struct mg_settings *settings,
                                    .pre_fault = settings->pre_fault,
                                    .threaded = mg_processors() > 1,
                                    .id_base = id_base,
+                                   .key_mark = key_mark,
                                    .now_us = wall_us()};
 }
 
@@ -139,14 +146,14 @@ static void note_open(void *context, const char *name)
 /* Whatever was killed while it had more workers than there are now, or as another's successor, left shards that no
  * worker opens: nobody would ever seal them, and what is not sealed is never deleted. One that is still filled is
  * locked, and let be. */
-static void seal_left_shards(const struct mg_gateway *gateway)
+static void seal_left_shards(const struct mg_gateway *gateway, uint64_t key_mark)
 {
   const struct mg_settings *settings = gateway->settings;
   bool open[SHARDS_MAX] = {false};
   mg_file_system.list(settings->work_dir, note_open, open);
   for (unsigned i = (unsigned)settings->workers; i < SHARDS_MAX; i++) {
     if (!open[i]) continue;
-    const struct mg_shard_options options = shard_options(settings, i, gateway->id_base);
+    const struct mg_shard_options options = shard_options(settings, i, gateway->id_base, key_mark);
     struct mg_shard *shard;
     struct mg_recovery recovery;
     struct mg_buf why = {0};
@@ -253,7 +260,6 @@ int mg_recorder_open(struct mg_recorder **out, struct mg_gateway *gateway, struc
   uint64_t id_base = gateway->id_base;
   struct mg_recorder *recorder = mg_calloc(1, sizeof *recorder);
   struct mg_recovery recovery;
-  const struct mg_shard_options options = shard_options(settings, slot, id_base);
   uint64_t began_us = wall_us();
   *out = recorder;
   recorder->id_base = id_base;
@@ -262,17 +268,16 @@ int mg_recorder_open(struct mg_recorder **out, struct mg_gateway *gateway, struc
                                                                 : MG_FULL_REFUSE;
   warn_of_shard_count(settings, slot);
   int result = make_folder(settings->work_dir, error);
-  if (result == 0) result = mg_shard_open(&recorder->shard, &options, &mg_file_system, &recovery, error);
-  if (result == 0) {
-    recorder->redactor = mg_redactor_open(settings, settings->work_dir, error);
-    if (!recorder->redactor) result = -1;
-  }
-  if (result != 0) {
+  if (result == 0) recorder->redactor = mg_redactor_open(settings, settings->work_dir, error);
+  uint64_t key_mark = recorder->redactor ? mg_redactor_key_mark(recorder->redactor) : 0;
+  const struct mg_shard_options options = shard_options(settings, slot, id_base, key_mark);
+  if (recorder->redactor) result = mg_shard_open(&recorder->shard, &options, &mg_file_system, &recovery, error);
+  if (!recorder->redactor || result != 0) {
     mg_recorder_close(out);
     return -1;
   }
   log_recovery(&recovery, slot, (double)(wall_us() - began_us) / 1000);
-  if (slot == 0) seal_left_shards(gateway);
+  if (slot == 0) seal_left_shards(gateway, key_mark);
   recorder->stage = mg_shard_stage(recorder->shard);
   recorder->reserve = recorder->stage->slots >= 8 ? recorder->stage->slots / 4 : 0;
   recorder->texts = mg_texts_open(recorder->redactor);

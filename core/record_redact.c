@@ -252,6 +252,12 @@ static uint64_t mac_of(const struct mg_redactor *redactor, struct mg_str value)
   return (uint64_t)outer.h[0] << 32 | outer.h[1];
 }
 
+uint64_t mg_redactor_key_mark(const struct mg_redactor *redactor)
+{
+  uint64_t mark = mac_of(redactor, MG_STR("which key is this"));
+  return mark ? mark : 1;
+}
+
 void mg_fingerprint(struct mg_redactor *redactor, struct mg_str value, char out[MG_FINGERPRINT_LEN])
 {
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

@@ -14,6 +14,8 @@ enum { MG_FINGERPRINT_LEN = 14 };
 /** The key: MOONGATE_FINGERPRINT_KEY, the setting, or folder/fingerprint.key, which is made (0600) if there is none.
  * NULL with a sentence in error. */
 struct mg_redactor *mg_redactor_open(const struct mg_settings *settings, const char *folder, struct mg_buf *error);
+/** A number that tells its key from others, and nothing about it. Never 0. */
+uint64_t mg_redactor_key_mark(const struct mg_redactor *redactor);
 void mg_redactor_close(struct mg_redactor **redactor);
 
 /** "fp:..." of value. */

@@ -78,6 +78,7 @@ void mg_preamble_write(const struct mg_preamble *preamble, uint8_t out[MG_PREAMB
   mg_put64(out + 48, preamble->created_us);
   memcpy(out + 56, preamble->uuid, 16);
   mg_put64(out + 72, preamble->id_base);
+  mg_put64(out + 80, preamble->key_mark);
   mg_put32(out + 508, mg_crc32c(0, out, 508));
 }
 
@@ -96,6 +97,7 @@ bool mg_preamble_read(struct mg_preamble *preamble, const uint8_t in[MG_PREAMBLE
   preamble->created_us = mg_get64(in + 48);
   memcpy(preamble->uuid, in + 56, 16);
   preamble->id_base = mg_get64(in + 72);
+  preamble->key_mark = mg_get64(in + 80);
   return true;
 }
 
@@ -322,6 +324,7 @@ void mg_stage_header_write(const struct mg_stage_header *header, uint8_t out[512
   mg_put32(out + 16, header->slots);
   mg_put32(out + 20, header->shard);
   mg_put64(out + 24, header->id_base);
+  mg_put64(out + 32, header->key_mark);
   mg_put32(out + 508, mg_crc32c(0, out, 508));
 }
 
@@ -333,5 +336,6 @@ bool mg_stage_header_read(struct mg_stage_header *header, const uint8_t in[512])
   header->slots = mg_get32(in + 16);
   header->shard = mg_get32(in + 20);
   header->id_base = mg_get64(in + 24);
+  header->key_mark = mg_get64(in + 32);
   return header->slots >= 2 && header->slots <= 4096;
 }

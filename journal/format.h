@@ -55,7 +55,8 @@ struct mg_preamble {
   uint64_t base_lsn; /* of the first entry that will be in it */
   uint64_t created_us;
   uint8_t uuid[16];
-  uint64_t id_base; /* added to the ids in START entries */
+  uint64_t id_base;  /* added to the ids in START entries */
+  uint64_t key_mark; /* of the fingerprints' key; 0: not known */
 };
 
 struct mg_seal {
@@ -98,6 +99,7 @@ struct mg_stage_header {
   uint32_t slots;
   uint32_t shard;
   uint64_t id_base;
+  uint64_t key_mark; /* as in a preamble */
 };
 
 /** CRC-32C (Castagnoli) of bytes, going on from crc (0 at first). */

@@ -123,7 +123,8 @@ static bool in_order(struct walk *walk, const struct mg_batch *batch, const char
 static void take_batch(struct walk *walk, const struct mg_batch *batch, const uint8_t *bytes, size_t len,
                        const struct file *file)
 {
-  struct mg_origin_of origin = {.shard = walk->shard, .id_base = walk->scan->preamble.id_base};
+  struct mg_origin_of origin = {
+      .shard = walk->shard, .id_base = walk->scan->preamble.id_base, .key_mark = walk->scan->preamble.key_mark};
   struct mg_batch again;
   if (!in_order(walk, batch, file->name)) return;
   bool wanted = !walk->options->since_us || batch->t_max_us >= walk->options->since_us;
@@ -237,7 +238,8 @@ static void take_snapshot(struct walk *walk, struct snapshot *snapshot)
 
 static void walk_snapshot(struct walk *walk, struct snapshot *snapshot)
 {
-  struct mg_origin_of origin = {.shard = walk->shard, .id_base = snapshot->header.id_base, .staged = true};
+  struct mg_origin_of origin = {
+      .shard = walk->shard, .id_base = snapshot->header.id_base, .key_mark = snapshot->header.key_mark, .staged = true};
   struct mg_batch batch;
   bool current = !walk->any || snapshot->header.epoch >= walk->epoch;
   for (size_t i = 0; i < snapshot->count; i++) {

@@ -33,7 +33,7 @@ struct mg_origin_of {
   unsigned shard;
   uint32_t epoch;
   uint64_t lsn;
-  uint64_t id_base;
+  uint64_t id_base, key_mark;
   bool staged;              /* not in a segment yet */
   uint64_t segment, offset; /* number of the segment, and where its batch begins there; staged: where it will be */
 };

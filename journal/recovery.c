@@ -26,7 +26,8 @@ struct state {
   struct mg_buf segments; /* struct found, by number */
   struct mg_scan *scan;
   uint64_t last_lsn;
-  uint32_t epoch; /* the highest seen */
+  uint32_t epoch;    /* the highest seen */
+  uint64_t key_mark; /* the last seen */
   struct mg_left_stage stage;
   uint64_t number; /* of the segment that last_lsn is known from */
   bool cut;        /* a power cut took batches that the stage still has: what comes behind them is taken from there */
@@ -199,6 +200,7 @@ static int take_segment(struct state *state, const struct found *found, bool wan
     return fail(state, -EPROTONOSUPPORT, "a newer moongate has written here; its segments");
   if (result == -EBADMSG) return set_aside(state, path);
   if (result != 0) return fail(state, result, "cannot read a segment");
+  if (state->scan->preamble.key_mark) state->key_mark = state->scan->preamble.key_mark;
   if (!found->sealed) {
     result = take_open(state, path);
   } else if (state->scan->sealed) {
@@ -240,7 +242,9 @@ static int take_slot(struct state *state, const uint8_t *slot)
   }
   if (shard->segment.fd < 0) {
     shard->base_lsn = packed.header.base_lsn;
-    int result = mg_shard_new_segment(shard, packed.header.epoch, state->stage.header.id_base, shard->options.now_us);
+    struct mg_stage_header staged = state->stage.header;
+    staged.epoch = packed.header.epoch;
+    int result = mg_shard_new_segment(shard, &staged, shard->options.now_us);
     if (result != 0) return fail(state, result, "no space for what the last process recorded");
   }
   int result = mg_segment_place(&shard->segment, &packed.header, packed.parts, packed.len, shard->scratch, NULL);
@@ -306,14 +310,18 @@ static int recover(struct state *state)
   if (result == 0) result = take_stage(state);
   if (result == 0) result = seal_current(state, 0);
   if (result != 0) return result;
+  if (state->stage.header.key_mark) state->key_mark = state->stage.header.key_mark;
+  state->recovery->other_key = state->key_mark && shard->options.key_mark && state->key_mark != shard->options.key_mark;
   shard->base_lsn = state->last_lsn + 1;
-  const struct mg_stage_header header = {
-      .epoch = state->epoch + 1, .shard = shard->options.number, .id_base = shard->options.id_base};
+  const struct mg_stage_header header = {.epoch = state->epoch + 1,
+                                         .shard = shard->options.number,
+                                         .id_base = shard->options.id_base,
+                                         .key_mark = shard->options.key_mark};
   result = mg_stage_open(&shard->stage, shard->ops, shard->folder, path, mg_stage_bytes(shard->options.stage_bytes),
                          &header, state->last_lsn + 1);
   if (result != 0) return fail(state, result, "cannot make the stage");
   mg_file_point(shard->ops, MG_POINT_EPOCH_WRITTEN);
-  result = mg_shard_new_segment(shard, header.epoch, header.id_base, shard->options.now_us);
+  result = mg_shard_new_segment(shard, &header, shard->options.now_us);
   return result == 0 ? 0 : fail(state, result, "no space for a segment");
 }
 

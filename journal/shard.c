@@ -91,15 +91,16 @@ static uint64_t wall_us(void)
   return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-int mg_shard_new_segment(struct mg_shard *shard, uint32_t epoch, uint64_t id_base, uint64_t now_us)
+int mg_shard_new_segment(struct mg_shard *shard, const struct mg_stage_header *staged, uint64_t now_us)
 {
   struct mg_preamble preamble = {.segment_bytes = shard->options.segment_bytes,
                                  .shard = shard->options.number,
-                                 .epoch = epoch,
+                                 .epoch = staged->epoch,
                                  .number = shard->next_number,
                                  .base_lsn = shard->base_lsn,
                                  .created_us = now_us,
-                                 .id_base = id_base};
+                                 .id_base = staged->id_base,
+                                 .key_mark = staged->key_mark};
   if (getrandom(preamble.uuid, sizeof preamble.uuid, GRND_NONBLOCK) != sizeof preamble.uuid) {
     uint64_t mixed[2] = {now_us * 0x9e3779b97f4a7c15u, (uint64_t)(uintptr_t)shard ^ preamble.number};
     memcpy(preamble.uuid, mixed, sizeof mixed);
@@ -147,7 +148,7 @@ static int rotate(struct mg_shard *shard)
 {
   int result = mg_shard_end_segment(shard, 0);
   if (result != 0) return result;
-  return mg_shard_new_segment(shard, shard->stage.header.epoch, shard->stage.header.id_base, wall_us());
+  return mg_shard_new_segment(shard, &shard->stage.header, wall_us());
 }
 
 /* -EAGAIN: the slot was taken away while it was read, and source_lost says so. */

@@ -24,7 +24,8 @@ struct mg_shard_options {
   bool pre_fault;       /* whole segments at once */
   bool threaded;        /* the own thread drains; else the producer does */
   uint64_t id_base;
-  uint64_t now_us; /* wall clock */
+  uint64_t key_mark; /* tells the key that fingerprints are made with from others; 0: none are made */
+  uint64_t now_us;   /* wall clock */
 };
 
 /** What recovery found. */
@@ -33,6 +34,7 @@ struct mg_recovery {
   unsigned segments;  /* that had not been sealed */
   unsigned damages;   /* places that could not be read */
   unsigned set_aside; /* files */
+  bool other_key;     /* what was recorded last has fingerprints of another key */
 };
 
 /** Locks the shard, recovers what an earlier process left, and starts. 0, or a negative error with a sentence in

@@ -54,7 +54,8 @@ struct mg_shard {
 /** recovery.c: takes over what is there. On success stage is open for a new epoch and next_number, base_lsn are set. */
 int mg_shard_recover(struct mg_shard *shard, struct mg_recovery *recovery, struct mg_buf *error);
 /** shard.c: a fresh segment out of the spare, which is made if there is none yet. */
-int mg_shard_new_segment(struct mg_shard *shard, uint32_t epoch, uint64_t id_base, uint64_t now_us);
+/** ... for entries that are staged under that header. */
+int mg_shard_new_segment(struct mg_shard *shard, const struct mg_stage_header *staged, uint64_t now_us);
 
 /** shard.c, with `draining` held: everything closed into segments. */
 int mg_shard_drain_held(struct mg_shard *shard);

@@ -23,6 +23,7 @@ struct tally {
   uint32_t epoch, epochs;
   uint64_t next_number; /* in this epoch; 0: none seen */
   uint64_t incomplete;
+  uint64_t key_mark, key_changes;
   struct mg_buf holes; /* struct hole */
 };
 
@@ -103,6 +104,10 @@ static bool take_entry(void *context, const struct mg_origin_of *origin, const s
     end_epoch(tally);
     tally->epoch = origin->epoch;
     if (tally->epochs++) tally->first_number = 0;
+  }
+  if (origin->key_mark) {
+    tally->key_changes += tally->key_mark && tally->key_mark != origin->key_mark;
+    tally->key_mark = origin->key_mark;
   }
   tally->entries++;
   tally->last_lsn = origin->lsn;
@@ -195,6 +200,9 @@ static uint64_t print_shard(struct mg_buf *out, unsigned number, struct tally *t
     mg_buf_printf(out, "  %llu exchange numbers are neither there nor in a gap\n",
                   (unsigned long long)tally->unexplained);
   if (known != tally->accepted) mg_buf_printf(out, "  these do not add up\n");
+  if (tally->key_changes)
+    mg_buf_printf(out, "  the fingerprint key changed (%llu): fingerprints before and behind cannot be compared\n",
+                  (unsigned long long)tally->key_changes);
   mg_buf_free(&tally->holes);
   return tally->unexplained + (known != tally->accepted);
 }

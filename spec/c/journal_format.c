@@ -31,7 +31,8 @@ TEST(records_come_back)
                                  .base_lsn = 1000,
                                  .created_us = 1700000000000000u,
                                  .uuid = {1, 2, 3},
-                                 .id_base = UINT64_MAX},
+                                 .id_base = UINT64_MAX,
+                                 .key_mark = 0x0123456789abcdef},
                      again = {0};
   mg_preamble_write(&preamble, bytes);
   CHECK(mg_preamble_read(&again, bytes, &version));

