@@ -310,11 +310,16 @@ static int hex_digit(char c)
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+static bool is_encoded(struct mg_str word)
+{
+  return memchr(word.ptr, '%', word.len) || memchr(word.ptr, '+', word.len);
+}
+
 /* Decoded into out of DECODED_SIZE; what does not fit is left encoded as it is, whole. */
 static struct mg_str decoded(struct mg_str word, char *out)
 {
   size_t len = 0;
-  if (word.len > DECODED_SIZE) return word;
+  if (word.len > DECODED_SIZE || !is_encoded(word)) return word;
   for (size_t i = 0; i < word.len; i++) {
     int high = word.ptr[i] == '%' && i + 2 < word.len ? hex_digit(word.ptr[i + 1]) : -1;
     int low = high >= 0 ? hex_digit(word.ptr[i + 2]) : -1;

@@ -185,11 +185,13 @@ static struct known_line *find_or_remember(struct mg_texts *texts, enum mg_text_
   unsigned at = hash % LINE_SETS, young_at = hash % YOUNG_SETS;
   struct line_set set = {texts->lines[at], texts->line_hashes[at]};
   struct line_set young = {texts->young[young_at], texts->young_hashes[young_at]};
+  bool twice = kind == MG_TEXT_REQUEST_HEADER || kind == MG_TEXT_RESPONSE_HEADER;
+  unsigned sightings = twice ? 0 : count_sighting(texts, hash);
+  if (sightings == 1) return NULL; /* of what is not kept the first time; it may have been forgotten that it was */
   struct known_line *line = find_line(set, hash, kind, raw);
   if (line) return line;
-  bool twice = kind == MG_TEXT_REQUEST_HEADER || kind == MG_TEXT_RESPONSE_HEADER;
   line = twice ? find_line(young, hash, kind, raw) : NULL;
-  unsigned sightings = count_sighting(texts, hash);
+  if (twice) sightings = count_sighting(texts, hash);
   if (line && sightings < SEEN_MAX) return line;
   if (line) {
     struct known_line *grown = make_room(texts, set, hash);
@@ -199,8 +201,7 @@ static struct known_line *find_or_remember(struct mg_texts *texts, enum mg_text_
     return grown;
   }
   if (raw.len + mg_texts_bound(kind, raw) > sizeof line->bytes) return NULL;
-  if (!twice) return sightings > 1 ? remember(texts, set, hash, kind, raw) : NULL;
-  return remember(texts, sightings < SEEN_MAX ? young : set, hash, kind, raw);
+  return remember(texts, twice && sightings < SEEN_MAX ? young : set, hash, kind, raw);
 }
 
 /* NULL: empty, too long to be remembered, or not worth it. */

@@ -21,8 +21,12 @@ __attribute__((target("sse4.2"))) static uint32_t crc_short(uint32_t crc, const 
 {
   uint64_t sum = crc;
   for (; len >= 8; bytes += 8, len -= 8) sum = _mm_crc32_u64(sum, mg_get64(bytes));
-  for (; len; bytes++, len--) sum = _mm_crc32_u8((uint32_t)sum, *bytes);
-  return (uint32_t)sum;
+  uint32_t rest = (uint32_t)sum, word;
+  uint16_t half;
+  if (len & 4) memcpy(&word, bytes, 4), rest = _mm_crc32_u32(rest, word), bytes += 4;
+  if (len & 2) memcpy(&half, bytes, 2), rest = _mm_crc32_u16(rest, half), bytes += 2;
+  if (len & 1) rest = _mm_crc32_u8(rest, *bytes);
+  return rest;
 }
 
 /* The library leaves the upper halves of the vector registers in use, which slows down every instruction on the lower
