@@ -187,7 +187,28 @@ TEST(the_key_file)
   remove(folder);
 }
 
+/* No line takes more room than is asked for before it is written, however its query is put together. */
+TEST(bounds_hold)
+{
+  static const char alphabet[] = "ab&&&=?%+ 1HTTP/.";
+  struct mg_redactor *redactor = open_redactor();
+  uint32_t state = 7;
+  for (unsigned round = 0; round < 200000; round++) {
+    char line[160], *out;
+    size_t len = 1 + round % (sizeof line - 1);
+    for (size_t i = 0; i < len; i++) {
+      state = state * 1664525u + 1013904223u;
+      line[i] = i == 0 && round % 3 == 0 ? '?' : alphabet[(state >> 16) % (sizeof alphabet - 1)];
+    }
+    size_t bound = mg_redact_line_bound(mg_str(line, len));
+    CHECK((out = malloc(bound)));
+    CHECK(mg_redact_request_line(redactor, mg_str(line, len), out) <= bound);
+    free(out);
+  }
+  mg_redactor_close(&redactor);
+}
+
 RUN_TESTS({"a_fingerprint_is_the_start_of_the_mac", a_fingerprint_is_the_start_of_the_mac},
           {"fingerprints_of_all_lengths", fingerprints_of_all_lengths}, {"a_long_key", a_long_key},
           {"headers_by_the_lists", headers_by_the_lists}, {"lists_of_ones_own", lists_of_ones_own},
-          {"query_values", query_values}, {"the_key_file", the_key_file})
+          {"query_values", query_values}, {"bounds_hold", bounds_hold}, {"the_key_file", the_key_file})
