@@ -154,12 +154,11 @@ double mg_exchange_number(struct mg_exchange *handle, int which)
 {
   struct mg_exchange *ex = find(handle);
   if (!ex) return MG_LUA_GONE;
-  uint64_t now = uv_hrtime();
   switch (which) {
   case MG_NUMBER_STATUS:
     return ex->response.status;
   case MG_NUMBER_DURATION_US:
-    return (double)(now - ex->began_ns) / 1e3;
+    return (double)(ex->ended_ns - ex->began_ns) / 1e3; /* log runs behind that moment */
   case MG_NUMBER_UPSTREAM_US:
     return ex->first_byte_ns ? (double)(ex->first_byte_ns - ex->sent_ns) / 1e3 : 0;
   case MG_NUMBER_REQUEST_BYTES:

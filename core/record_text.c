@@ -1,6 +1,6 @@
 /* record_text.c - the memory of what was recorded lately.
- * Owns: three small tables.   May call: record_redact, entry.   Never: trust a hash: bytes are compared.   Thread:
- * the loop's. */
+ * Owns: tables of lines, of blocks and of pieces of bodies, and counts of what came lately.   May call: record_redact,
+ * entry.   Never: trust a hash: bytes are compared.   Thread: the loop's. */
 #include "record_text.h"
 
 #include <stdlib.h>

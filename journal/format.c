@@ -1,5 +1,5 @@
 /* format.c - encoding and decoding of everything that FORMAT.md lays down.
- * Owns: nothing.   May call: mem.   Never: a file, a clock, the heap.   Thread: any. */
+ * Owns: nothing.   May call: mem, ISA-L.   Never: a file, a clock, the heap.   Thread: any. */
 #include "format.h"
 
 #include <isa-l/crc.h>
