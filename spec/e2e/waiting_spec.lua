@@ -53,6 +53,16 @@ describe("a filter that waits", function()
     assert.equal("yes", origin.requests[2]:header("x-slept"))
   end)
 
+  it("is part of how long its exchange took, to log functions too", function()
+    local gw = gateway { source = [[
+      return { api = 1,
+        request = function() moongate.sleep(0.3) end,
+        log = function(ex) moongate.log("info", ("took %d us"):format(ex:duration_us())) end }]] }
+    assert.equal(200, gw:get("/").status)
+    local took = tonumber(h.eventually(function() return gw:log():match("took (%d+) us") end, 5, "the log line"))
+    assert.is_true(took >= 300000 and took < 5000000, tostring(took))
+  end)
+
   it("keeps the lines that it set before it waited, whatever is loaded meanwhile", function()
     local gw, origin = gateway { source = [[
       local f = { api = 1 }
