@@ -221,7 +221,7 @@ __attribute__((format(printf, 3, 0))) static void log_message(enum mg_log_level 
   }
   count->held++;
   count->level = level;
-  snprintf(count->text, sizeof count->text, "%s", message);
+  snprintf(count->text, sizeof count->text, "%.*s", (int)sizeof count->text - 1, message);
   memcpy(count->exchange, exchange, sizeof exchange);
   memcpy(count->trace, trace, sizeof trace);
 }

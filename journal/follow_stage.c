@@ -20,14 +20,14 @@ static bool open_stage(struct mg_follow *follow, struct mg_follow_shard *shard)
 {
   char path[4200];
   uint8_t head[512];
-  uint32_t epoch = shard->stage.epoch;
+  uint32_t epoch = shard->stage.epoch, version;
   uint64_t gen = shard->gen;
   close_stage(follow, shard);
   snprintf(path, sizeof path, "%s/shard-%03u.stage", follow->folder, shard->number);
   shard->stage_fd = follow->ops->open(path, O_RDONLY);
   if (shard->stage_fd < 0) return false;
   if (follow->ops->read(shard->stage_fd, head, sizeof head, 0) != sizeof head ||
-      !mg_stage_header_read(&shard->stage, head) || shard->stage.epoch != shard->epoch || !shard->stage.slots)
+      !mg_stage_header_read(&shard->stage, head, &version) || shard->stage.epoch != shard->epoch || !shard->stage.slots)
     return false;
   if (shard->stage.epoch == epoch) shard->gen = gen;
   return true;

@@ -89,10 +89,9 @@ void mg_preamble_write(const struct mg_preamble *preamble, uint8_t out[MG_PREAMB
 bool mg_preamble_read(struct mg_preamble *preamble, const uint8_t in[MG_PREAMBLE_BYTES], uint32_t *version)
 {
   *version = 0;
-  if (memcmp(in, SEGMENT_MAGIC, 8) != 0) return false;
+  if (memcmp(in, SEGMENT_MAGIC, 8) != 0 || mg_get32(in + 508) != mg_crc32c(0, in, 508)) return false;
   *version = mg_get32(in + 8);
   if (*version != MG_FORMAT_VERSION || mg_get32(in + 12) != MG_BLOCK_BYTES) return false;
-  if (mg_get32(in + 508) != mg_crc32c(0, in, 508)) return false;
   preamble->segment_bytes = mg_get64(in + 16);
   preamble->shard = mg_get32(in + 24);
   preamble->epoch = mg_get32(in + 28);
@@ -332,10 +331,12 @@ void mg_stage_header_write(const struct mg_stage_header *header, uint8_t out[512
   mg_put32(out + 508, mg_crc32c(0, out, 508));
 }
 
-bool mg_stage_header_read(struct mg_stage_header *header, const uint8_t in[512])
+bool mg_stage_header_read(struct mg_stage_header *header, const uint8_t in[512], uint32_t *version)
 {
-  if (memcmp(in, STAGE_MAGIC, 8) != 0 || mg_get32(in + 8) != MG_FORMAT_VERSION) return false;
-  if (mg_get32(in + 508) != mg_crc32c(0, in, 508)) return false;
+  *version = 0;
+  if (memcmp(in, STAGE_MAGIC, 8) != 0 || mg_get32(in + 508) != mg_crc32c(0, in, 508)) return false;
+  *version = mg_get32(in + 8);
+  if (*version != MG_FORMAT_VERSION) return false;
   header->epoch = mg_get32(in + 12);
   header->slots = mg_get32(in + 16);
   header->shard = mg_get32(in + 20);

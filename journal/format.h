@@ -133,7 +133,7 @@ static inline void mg_put64(void *at, uint64_t value)
 }
 
 void mg_preamble_write(const struct mg_preamble *preamble, uint8_t out[MG_PREAMBLE_BYTES]);
-/** False when the bytes are no preamble of this version: *version then says which it claims to be, 0 for none. */
+/** False when the bytes are no preamble of this version: *version then says of which one, 0: of none that can be told. */
 bool mg_preamble_read(struct mg_preamble *preamble, const uint8_t in[MG_PREAMBLE_BYTES], uint32_t *version);
 
 /** The seal record with its magic in place; a writer stores the magic (the last four bytes) after the rest. */
@@ -165,4 +165,5 @@ uint32_t mg_slot_tag(const struct mg_slot *slot);
 uint32_t mg_entry_crc(uint32_t tag, uint64_t gen, uint32_t offset, const uint8_t *entry, uint32_t len);
 
 void mg_stage_header_write(const struct mg_stage_header *header, uint8_t out[512]);
-bool mg_stage_header_read(struct mg_stage_header *header, const uint8_t in[512]);
+/** *version is what it says, 0 for what is no stage. False when it is not to be read. */
+bool mg_stage_header_read(struct mg_stage_header *header, const uint8_t in[512], uint32_t *version);

@@ -45,10 +45,12 @@ static int load(struct mg_left_stage *stage, const struct mg_file_ops *ops, int 
 {
   uint8_t head[512];
   uint64_t size = 0;
+  uint32_t version = 0;
   int result = ops->size(fd, &size);
   int got = result == 0 ? ops->read(fd, head, sizeof head, 0) : result;
   if (got < 0) return got;
-  if (got < (int)sizeof head || !mg_stage_header_read(&stage->header, head)) return -EBADMSG;
+  if (got < (int)sizeof head || !mg_stage_header_read(&stage->header, head, &version))
+    return version > MG_FORMAT_VERSION ? -EPROTONOSUPPORT : -EBADMSG;
   size_t bytes = size > MG_STAGE_HEADER_BYTES ? (size_t)size - MG_STAGE_HEADER_BYTES : 0;
   size_t slots = bytes / MG_SLOT_BYTES < stage->header.slots ? bytes / MG_SLOT_BYTES : stage->header.slots;
   stage->copy = aligned_alloc(8, slots * MG_SLOT_BYTES + 8);

@@ -224,12 +224,13 @@ static void take_snapshot(struct walk *walk, struct snapshot *snapshot)
 {
   char path[4200];
   uint8_t head[512];
+  uint32_t version;
   *snapshot = (struct snapshot){0};
   if (walk->options->no_stage) return;
   snprintf(path, sizeof path, "%s/shard-%03u.stage", walk->folder, walk->shard);
   int fd = walk->ops->open(path, O_RDONLY);
   if (fd < 0) return;
-  if (walk->ops->read(fd, head, sizeof head, 0) == sizeof head && mg_stage_header_read(&snapshot->header, head)) {
+  if (walk->ops->read(fd, head, sizeof head, 0) == sizeof head && mg_stage_header_read(&snapshot->header, head, &version)) {
     find_slots(walk, fd, snapshot);
     copy_slots(walk, fd, snapshot);
   }

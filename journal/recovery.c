@@ -270,6 +270,7 @@ static int load_stage(struct state *state, const char *path)
   int result = mg_left_stage_load(&state->stage, state->shard->ops, path);
   if (result == -ENOENT) return 0;
   if (result == -EBADMSG) return set_aside(state, path);
+  if (result == -EPROTONOSUPPORT) return fail(state, result, "a newer moongate has written here; its stage");
   return result == 0 ? 0 : fail(state, result, "cannot read the stage");
 }
 

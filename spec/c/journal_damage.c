@@ -231,6 +231,18 @@ TEST(unknown_version)
   CHECK(memcmp(after, bytes, sizeof after) == 0);
   read_file(stage_path, after, STAGE_BYTES);
   CHECK(memcmp(after, stage, STAGE_BYTES) == 0);
+  error.len = 0;
+  static uint8_t newer[STAGE_BYTES];
+  memcpy(newer, stage, sizeof newer);
+  newer[8] = MG_FORMAT_VERSION + 1;
+  mg_put32(newer + 508, mg_crc32c(0, newer, 508));
+  memcpy(bytes, segment, sizeof bytes);
+  restore(bytes, newer);
+  CHECK_INT(recover(&recovery, &error), -EPROTONOSUPPORT);
+  mg_buf_append(&error, "", 1);
+  CHECK(strstr(error.ptr, "its stage"));
+  read_file(stage_path, after, STAGE_BYTES);
+  CHECK(memcmp(after, newer, STAGE_BYTES) == 0);
   mg_buf_free(&error);
   memset(bytes, 'x', 64);
   restore(bytes, stage);

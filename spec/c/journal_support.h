@@ -30,7 +30,7 @@ static inline void fresh_folder(char out[256], const char *base)
 
 static inline void remove_folder(const char *folder)
 {
-  char path[600];
+  char path[900];
   DIR *entries = opendir(folder);
   if (!entries) return;
   for (struct dirent *entry; (entry = readdir(entries));) {
