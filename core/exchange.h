@@ -151,6 +151,7 @@ struct mg_exchange {
   struct mg_buf request_held, answer_held;
   bool request_is_held, answer_is_held;
   bool held_sent;               /* the held request body is with the upstream */
+  bool last_given;              /* chunk functions have seen the end of the request's body */
   bool piece_waits;             /* a chunk function has yielded */
   bool piece_given;             /* it has given other bytes */
   int piece_ref;                /* whose */

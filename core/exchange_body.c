@@ -57,6 +57,14 @@ int mg_exchange_collect_answer(struct mg_exchange *ex)
   return 0;
 }
 
+/* Its bytes are the connection's, which goes on while a filter waits. */
+static void keep_piece(struct mg_exchange *ex)
+{
+  ex->given.len = 0;
+  mg_buf_append(&ex->given, ex->piece.data, ex->piece.len);
+  ex->piece_given = true;
+}
+
 int mg_exchange_transform(struct mg_exchange *ex, int ref, struct mg_body_piece *piece)
 {
   if (!ex->piece_waits) {
@@ -66,6 +74,7 @@ int mg_exchange_transform(struct mg_exchange *ex, int ref, struct mg_body_piece 
   }
   const struct mg_chain chain = {.plain = ref, .timed = ref};
   int err = mg_exchange_call(ex, &chain, MG_PHASE_CHUNK);
+  if (err == MG_EAGAIN_LATER && !ex->piece_waits) keep_piece(ex);
   ex->piece_waits = err == MG_EAGAIN_LATER;
   if (err) return err;
   piece->last = ex->piece.last;

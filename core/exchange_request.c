@@ -114,10 +114,22 @@ enum mg_next mg_step_route(struct mg_exchange *ex)
   return MG_NEXT;
 }
 
+/* Begins the record. MG_EAGAIN_LATER: there is no space, or it is not on the disk yet; the step runs again. */
+static int start_record(struct mg_exchange *ex)
+{
+  int err = mg_record_start(ex);
+  if (err == MG_EAGAIN_LATER)
+    mg_timer_set(&ex->gateway->net.wheel, &ex->sleep, MG_TICK_MS);
+  else
+    mg_timer_off(&ex->sleep);
+  return err;
+}
+
 enum mg_next mg_step_collect(struct mg_exchange *ex)
 {
   if (ex->plan->holds_request && !ex->request_done) {
-    int err = mg_exchange_collect_request(ex);
+    int err = mg_record_wants_body(ex, 0) ? start_record(ex) : 0;
+    if (!err) err = mg_exchange_collect_request(ex);
     if (err == MG_EAGAIN_LATER) return MG_WAIT;
     if (err) {
       ex->close = true;
@@ -172,12 +184,8 @@ enum mg_next mg_step_record(struct mg_exchange *ex)
     fall_back(ex);
     return MG_NEXT;
   }
-  int err = mg_record_start(ex);
-  if (err == MG_EAGAIN_LATER) { /* for space, or for the disk */
-    mg_timer_set(&ex->gateway->net.wheel, &ex->sleep, MG_TICK_MS);
-    return MG_WAIT;
-  }
-  mg_timer_off(&ex->sleep);
+  int err = start_record(ex);
+  if (err == MG_EAGAIN_LATER) return MG_WAIT;
   if (err) return mg_exchange_fail(ex, err);
   ex->step = MG_STEP_UPSTREAM;
   return MG_NEXT;

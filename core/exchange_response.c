@@ -26,7 +26,8 @@ static void choose_framing(struct mg_exchange *ex, struct mg_response_out *out)
   out->body = MG_OUT_NONE;
   if (is_bodiless(ex)) {
     ex->discard_body = !ours && !ex->response_body.done;
-    if (ours && ex->request.method_id == MG_METHOD_HEAD && ex->response.status != 204 && ex->response.status != 304) {
+    bool known = ours && !(ex->answer_is_held && changed); /* to HEAD: as long as what GET would have got */
+    if (known && ex->request.method_id == MG_METHOD_HEAD && ex->response.status != 204 && ex->response.status != 304) {
       out->body = MG_OUT_LENGTH;
       out->content_length = own_length(ex);
     } else {
@@ -38,7 +39,7 @@ static void choose_framing(struct mg_exchange *ex, struct mg_response_out *out)
   } else if (ex->response.framing == MG_FRAMING_LENGTH && !changed) {
     out->body = MG_OUT_LENGTH;
     out->content_length = ex->response.content_length;
-  } else if (ex->response.framing == MG_FRAMING_NONE) {
+  } else if (ex->response.framing == MG_FRAMING_NONE && !changed) {
     out->body = MG_OUT_LENGTH; /* a status that had no body was given one that has */
   } else {
     out->body = ex->request.minor ? MG_OUT_CHUNKED : MG_OUT_CLOSE;
@@ -58,6 +59,7 @@ static void skip_request_body(struct mg_exchange *ex)
   }
   mg_inflow_take(in, piece.consumed);
   ex->request_done = piece.last;
+  mg_record_body(ex, 0, piece.data, piece.len);
 }
 
 static int write_head(struct mg_exchange *ex)
@@ -111,8 +113,7 @@ static int run_filters(struct mg_exchange *ex)
 /* True while the answer's body has to be read before its filters run. */
 static bool wants_body(const struct mg_exchange *ex)
 {
-  return ex->plan && ex->plan->holds_answer && ex->source == MG_FROM_UPSTREAM && !ex->answer_is_held && !ex->tunnel &&
-         !is_bodiless(ex);
+  return ex->plan && ex->plan->holds_answer && ex->source == MG_FROM_UPSTREAM && !ex->answer_is_held && !ex->tunnel;
 }
 
 enum mg_next mg_step_response(struct mg_exchange *ex)
@@ -160,7 +161,7 @@ int mg_exchange_next_answer_piece(struct mg_exchange *ex, struct mg_body_piece *
 static int next_piece(struct mg_exchange *ex, struct mg_body_piece *piece)
 {
   int ref = ex->plan ? ex->plan->chunk_response_ref : 0;
-  if (!ref || ex->discard_body) return mg_exchange_next_answer_piece(ex, piece);
+  if (!ref || ex->body_out == MG_OUT_NONE) return mg_exchange_next_answer_piece(ex, piece);
   *piece = (struct mg_body_piece){0};
   if (ex->piece_waits && ex->piece_ref == ref) return mg_exchange_transform(ex, ref, piece);
   if (ex->waiting.L) return MG_EAGAIN_LATER;

@@ -127,6 +127,7 @@ unsigned mg_exchange_frame(struct mg_exchange *ex, const struct mg_body_piece *p
                            const struct mg_headers *trailers, uv_buf_t *bufs)
 {
   unsigned count = 0;
+  if (out == MG_OUT_NONE) return 0;
   if (out != MG_OUT_CHUNKED) {
     if (piece->len) bufs[count++] = uv_buf_init(piece->data, (unsigned)piece->len);
     return count;
@@ -166,6 +167,7 @@ int mg_exchange_next_body_piece(struct mg_exchange *ex, struct mg_body_piece *pi
   if (err) return err;
   mg_inflow_take(in, piece->consumed);
   ex->request_done = piece->last;
+  mg_record_body(ex, 0, piece->data, piece->len); /* as the client sent it, whatever filters make of it */
   if (too_slow(ex)) return MG_EBODYSLOW;
   uint64_t most = ex->gateway->settings->entity_bytes_max;
   if (ex->body_bytes_max && (!most || ex->body_bytes_max < most)) most = ex->body_bytes_max;
@@ -207,22 +209,26 @@ static int next_piece(struct mg_exchange *ex, struct mg_body_piece *piece)
     ex->held_sent = true;
     return 0;
   }
-  if (!ref) return mg_exchange_next_body_piece(ex, piece);
+  if (!ref || request_body_out(ex) == MG_OUT_NONE) return mg_exchange_next_body_piece(ex, piece);
   if (ex->piece_waits && ex->piece_ref == ref) return mg_exchange_transform(ex, ref, piece);
   if (ex->waiting.L) return MG_EAGAIN_LATER; /* another function of this exchange waits: the body does too */
   int err = mg_exchange_next_body_piece(ex, piece);
-  if (err || (!piece->len && !piece->last)) return err;
+  if (err) return err;
+  if (ex->request_done && !ex->last_given) piece->last = true; /* of a body without bytes too */
+  if (!piece->len && !piece->last) return 0;
+  ex->last_given = piece->last;
   return mg_exchange_transform(ex, ref, piece);
 }
 
-int mg_exchange_send_body(struct mg_exchange *ex)
+/* Sends the next piece, with the head if that has not gone. 1 when the upstream takes no more now, 0 or an error. */
+static int send_piece(struct mg_exchange *ex)
 {
   uv_buf_t bufs[6];
   unsigned count = 0;
   struct mg_body_piece piece;
   struct mg_conn *up = &ex->up->conn;
-  int err = next_piece(ex, &piece);
-  if (err) return err == MG_EAGAIN_LATER ? 0 : err;
+  int result = 0, err = next_piece(ex, &piece);
+  if (err) return err;
   if (!ex->head_written) bufs[count++] = uv_buf_init((char *)ex->up_head.ptr, (unsigned)ex->up_head.len);
   if (piece.len || piece.last)
     count += mg_exchange_frame(ex, &piece, request_body_out(ex), &ex->request_trailers, bufs + count);
@@ -230,14 +236,24 @@ int mg_exchange_send_body(struct mg_exchange *ex)
     ex->head_written = true;
     ex->up->sent_round = up->net->round;
   }
-  mg_record_body(ex, 0, piece.data, piece.len);
   ex->up_body_written += piece.len;
   if (count) {
-    int result = mg_conn_write(up, bufs, count);
+    result = mg_conn_write(up, bufs, count);
     arm_read_timeout(ex);
     if (result == 1 && !ex->request_done) mg_conn_pause(&ex->client->conn); /* the upstream is slower than the client */
     if (result < 0 && !ex->up_ended) mg_conn_read(up);                      /* an answer may be there all the same */
   }
+  return result ? 1 : 0;
+}
+
+int mg_exchange_send_body(struct mg_exchange *ex)
+{
+  struct mg_conn *up = &ex->up->conn;
+  int result;
+  do { /* more may have come while a filter waited with a piece */
+    result = send_piece(ex);
+  } while (!result && !ex->request_done && ex->client->in.len);
+  if (result < 0) return result == MG_EAGAIN_LATER ? 0 : result;
   if (waits_for_client(ex)) mg_conn_timeout(up, 0);
   if (!ex->request_done && !up->queued) mg_client_read_on(ex->client);
   return 0;

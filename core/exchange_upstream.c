@@ -230,7 +230,7 @@ static enum mg_next try_failed(struct mg_exchange *ex)
   if (!again_here && !elsewhere) return mg_exchange_fail(ex, err == MG_ERESET ? MG_EUPCLOSED : err);
   mg_exchange_leave_upstream(ex, false);
   ex->head_written = false;
-  ex->held_sent = false;
+  ex->held_sent = ex->last_given = false;
   ex->up_err = err;
   mg_count(&ex->gateway->cell->count.upstream_retries, was_sent);
   if (again_here) {

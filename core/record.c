@@ -421,8 +421,6 @@ bool mg_record_wants_body(const struct mg_exchange *ex, unsigned side)
 void mg_record_body(struct mg_exchange *ex, unsigned side, const char *bytes, size_t len)
 {
   if (!len || !mg_record_wants_body(ex, side)) return;
-  if (side == SIDE_REQUEST && ex->request_is_held && ex->record.body_bytes[side])
-    return; /* sent again to another target */
   if (mg_record_start(ex) != 0) return;
   put_pieces(ex->gateway->recorder, ex, side, bytes, len);
 }
