@@ -207,6 +207,7 @@ void bench_record_one(struct bench_record *record)
   struct mg_exchange *ex = &record->ex;
   fill(record, ex);
   MG_ASSERT(mg_record_put_start(&record->recorder, ex, &record->plan.journal));
+  mg_record_upstream_head(ex);
   if (record->level == MG_LEVEL_FULL) {
     struct mg_str body = mg_str(record->bodies[record->turn % record->body_count], BODY_BYTES);
     MG_ASSERT(mg_record_put_piece(&record->recorder, ex, 1, body));

@@ -108,6 +108,7 @@ int mg_exchange_write_upstream_head(struct mg_exchange *ex)
   if (len < 0) return MG_ENOMEM;
   ex->arena.next = ex->arena.next == head + ((bound + 7) & ~(size_t)7) ? head + ((len + 7) & ~7l) : ex->arena.next;
   ex->up_head = mg_str(head, (size_t)len);
+  mg_record_upstream_head(ex);
   return 0;
 }
 

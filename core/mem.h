@@ -51,6 +51,13 @@ static inline char mg_lower(char c)
 void *mg_alloc(size_t size);
 void *mg_calloc(size_t count, size_t size);
 void *mg_realloc(void *ptr, size_t size);
+
+enum { MG_CACHE_LINE = 64 };
+/** size bytes of zeroes that begin a line of the cache; of a large block only what is used takes memory. */
+void *mg_calloc_lines(size_t size);
+/** Frees what mg_calloc_lines gave; NULL is allowed. */
+void mg_free_lines(void *ptr);
+
 /** Copies len bytes and a NUL; the caller frees it. */
 char *mg_strndup(const char *ptr, size_t len);
 

@@ -171,6 +171,12 @@ static void seal_left_shards(const struct mg_gateway *gateway, uint64_t key_mark
 
 /* --- batches at rest ---------------------------------------------------------------------------------------------- */
 
+static void stop_rest(struct mg_recorder *recorder)
+{
+  uv_timer_stop(recorder->rest);
+  recorder->rest_runs = false;
+}
+
 /* A slot is closed by being full while there is much to do, which compresses best. When there is little, whoever
  * follows the journal should not wait for that: REST_MS after its first entry a slot that holds less than REST_BYTES is
  * closed, and one that fills slowly REST_TICKS later at the latest. */
@@ -179,12 +185,12 @@ static void on_rest(uv_timer_t *timer)
   struct mg_recorder *recorder = timer->data;
   const struct mg_stage *stage = recorder->stage;
   if (!stage->slot || !stage->entries) {
-    uv_timer_stop(timer);
+    stop_rest(recorder);
   } else if (recorder->rest_gen != stage->gen) { /* opened since: how long ago is not known */
     recorder->rest_gen = stage->gen;
     recorder->rest_ticks = 0;
   } else if (stage->at < REST_BYTES || ++recorder->rest_ticks == REST_TICKS) {
-    uv_timer_stop(timer);
+    stop_rest(recorder);
     mg_shard_flush(recorder->shard);
   }
 }
@@ -193,7 +199,8 @@ static void on_rest(uv_timer_t *timer)
 static void pushed(struct mg_recorder *recorder)
 {
   mg_shard_push(recorder->shard);
-  if (uv_is_active((const uv_handle_t *)recorder->rest)) return;
+  if (recorder->rest_runs) return;
+  recorder->rest_runs = true;
   recorder->rest_gen = recorder->stage->gen;
   recorder->rest_ticks = 0;
   uv_timer_start(recorder->rest, on_rest, REST_MS, REST_MS);
@@ -310,7 +317,7 @@ void mg_recorder_close(struct mg_recorder **pointer)
 /* Whether a slot can be had, by our own work if need be. */
 static bool has_room(struct mg_recorder *recorder, unsigned reserve)
 {
-  if (mg_stage_free(recorder->stage) > reserve || mg_stage_room(recorder->stage) > PIECE_MAX) return true;
+  if (mg_stage_room(recorder->stage) > PIECE_MAX || mg_stage_free(recorder->stage) > reserve) return true;
   mg_shard_make_room(recorder->shard, reserve);
   return mg_stage_free(recorder->stage) > reserve;
 }
@@ -319,6 +326,7 @@ static void put_gap(struct mg_recorder *recorder, uint64_t time_us, uint8_t reas
 {
   struct mg_gap *gap = &recorder->gaps[reason];
   if (gap->count && mg_record_put_gap(recorder, time_us, gap->first, gap->count, reason)) gap->count = 0;
+  if (gap->count) recorder->has_gaps = true;
 }
 
 static void note_gap(struct mg_recorder *recorder, uint64_t number, uint8_t reason, struct mg_gateway *gateway)
@@ -331,10 +339,13 @@ static void note_gap(struct mg_recorder *recorder, uint64_t number, uint8_t reas
   }
   put_gap(recorder, recorder->stage->last_time_us, reason); /* two with something between them */
   *gap = (struct mg_gap){.first = number, .count = 1};
+  recorder->has_gaps = true;
 }
 
 static void say_gaps(struct mg_recorder *recorder, uint64_t time_us)
 {
+  if (!recorder->has_gaps) return;
+  recorder->has_gaps = false;
   for (uint8_t reason = 0; reason < MG_GAP_REASONS; reason++) put_gap(recorder, time_us, reason);
 }
 

@@ -37,6 +37,7 @@ struct mg_record {
   uint64_t number;            /* in the journal; 0: not begun */
   uint64_t lsn;               /* of START, while it may not be on the disk; 0: nothing to wait for */
   bool has_line, has_headers; /* in START */
+  bool same_line;             /* the head last sent upstream begins with the client's line */
   bool lost;                  /* its START could not be kept (storage.on_full: drop) */
   bool raw[2];                /* a body that does not compress */
   uint8_t client_source;      /* enum mg_client_source */
@@ -60,6 +61,8 @@ void mg_recorder_flush(struct mg_recorder *recorder, struct mg_worker_cell *cell
  * MG_EAGAIN_LATER: not now (storage.on_full: block), or not on the disk yet (storage.sync: group): call again when
  * woken, or a tick later. */
 int mg_record_start(struct mg_exchange *ex);
+/** To be called when a head for the upstream is written, while both are near. */
+void mg_record_upstream_head(struct mg_exchange *ex);
 /** Bytes of a body that pass, if the level says so. */
 void mg_record_body(struct mg_exchange *ex, unsigned side, const char *bytes, size_t len);
 /** True if mg_record_body would keep bytes of that side, so that they have to pass through memory. */

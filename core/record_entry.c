@@ -16,11 +16,18 @@ struct head {
   struct mg_str line, headers;
 };
 
-static struct head split_head(struct mg_str raw)
+static struct mg_str without_empty_lines(struct mg_str raw)
+{
+  while (raw.len && (raw.ptr[0] == '\r' || raw.ptr[0] == '\n')) raw.ptr++, raw.len--;
+  return raw;
+}
+
+/* headers: they are wanted too. Where they are not, the rest of the head is not fetched into the cache. */
+static struct head split_head(struct mg_str raw, bool headers)
 {
   struct head head = {{"", 0}, {"", 0}};
-  while (raw.len && (raw.ptr[0] == '\r' || raw.ptr[0] == '\n')) raw.ptr++, raw.len--;
-  if (!mg_texts_next_line(&raw, &head.line)) return head;
+  raw = without_empty_lines(raw);
+  if (!mg_texts_next_line(&raw, &head.line) || !headers) return head;
   if (raw.len >= 2 && raw.ptr[0] == '\r') return head; /* no header */
   if (raw.len >= 4 && memcmp(raw.ptr + raw.len - 4, "\r\n\r\n", 4) == 0) raw.len -= 2;
   head.headers = raw;
@@ -28,14 +35,14 @@ static struct head split_head(struct mg_str raw)
 }
 
 /* What was refused was kept as far as it was read: behind the head stands what may be a body. */
-static struct head client_head(const struct mg_exchange *ex)
+static struct head client_head(const struct mg_exchange *ex, bool headers)
 {
   struct mg_str raw = ex->request.raw, rest, line;
-  if (!ex->request_broken) return split_head(raw);
-  while (raw.len && (raw.ptr[0] == '\r' || raw.ptr[0] == '\n')) raw.ptr++, raw.len--;
+  if (!ex->request_broken) return split_head(raw, headers);
+  raw = without_empty_lines(raw);
   for (rest = raw; mg_texts_next_line(&rest, &line);)
     if (!line.len) raw.len = (size_t)(line.ptr - raw.ptr), rest.len = 0;
-  return split_head(raw);
+  return split_head(raw, headers);
 }
 
 /* Commits an entry of an exchange and counts what it takes. */
@@ -147,9 +154,9 @@ bool mg_record_put_start(struct mg_recorder *recorder, struct mg_exchange *ex, c
   struct mg_record *record = &ex->record;
   unsigned request = plan->level[0], response = plan->level[1];
   if (!request && response) request = MG_LEVEL_METADATA;
-  struct head head = client_head(ex);
   record->has_line = request >= MG_LEVEL_METADATA;
   record->has_headers = request >= MG_LEVEL_HEADERS && !plan->headers_may_fall;
+  struct head head = client_head(ex, record->has_headers);
   if (record->has_line && !set_aside_line(recorder, ex, MG_HEAD_CLIENT_LINE, MG_TEXT_REQUEST_LINE, &head.line))
     return false;
   struct mg_text_block block = {0};
@@ -195,17 +202,23 @@ static bool begins_alike(struct mg_str a, struct mg_str b)
   return len > 2 && len <= b.len && memcmp(a.ptr, b.ptr, len) == 0;
 }
 
+void mg_record_upstream_head(struct mg_exchange *ex)
+{
+  if (ex->record.number) ex->record.same_line = begins_alike(ex->request.raw, ex->up_head);
+}
+
 static void choose_messages(const struct mg_exchange *ex, unsigned request, unsigned response, struct messages *out)
 {
   const struct mg_record *record = &ex->record;
   struct head *heads = out->heads;
-  bool same_line = begins_alike(ex->request.raw, ex->up_head);
+  bool same_line = record->same_line || begins_alike(ex->request.raw, ex->up_head);
+  bool in_headers = response >= MG_LEVEL_HEADERS;
   if (request >= MG_LEVEL_HEADERS || !same_line || !record->has_line) {
-    heads[MG_CLIENT_REQUEST] = client_head(ex);
-    heads[MG_UPSTREAM_REQUEST] = split_head(ex->up_head);
+    heads[MG_CLIENT_REQUEST] = client_head(ex, request >= MG_LEVEL_HEADERS);
+    heads[MG_UPSTREAM_REQUEST] = split_head(ex->up_head, request >= MG_LEVEL_HEADERS);
   }
-  heads[MG_UPSTREAM_RESPONSE] = split_head(ex->source == MG_FROM_UPSTREAM ? ex->response.raw : mg_str("", 0));
-  heads[MG_CLIENT_RESPONSE] = split_head(ex->head_sent ? ex->client_head : mg_str("", 0));
+  if (ex->source == MG_FROM_UPSTREAM) heads[MG_UPSTREAM_RESPONSE] = split_head(ex->response.raw, in_headers);
+  if (ex->head_sent) heads[MG_CLIENT_RESPONSE] = split_head(ex->client_head, in_headers);
   out->line = request >= MG_LEVEL_METADATA && !record->has_line;
   if (request >= MG_LEVEL_HEADERS)
     out->blocks = (uint8_t)(1 << MG_UPSTREAM_REQUEST | (record->has_headers ? 0 : 1 << MG_CLIENT_REQUEST));

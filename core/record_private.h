@@ -28,16 +28,20 @@ struct mg_gap {
 };
 
 struct mg_recorder {
-  struct mg_shard *shard;
+  /* What every entry needs, in as few lines of the cache as it takes. */
   struct mg_stage *stage; /* the shard's */
-  struct mg_redactor *redactor;
   struct mg_texts *texts;
-  struct mg_sieve *sieve; /* NULL: nothing is compressed */
-  uint8_t on_full;        /* enum mg_on_full */
-  unsigned reserve;       /* slots kept for exchanges that have begun */
-  uint64_t number;        /* of the last exchange */
+  struct mg_shard *shard;
+  uint64_t number; /* of the last exchange */
   uint64_t id_base;
-  bool group; /* START must be on the disk before anything goes upstream */
+  uint64_t plain_bytes;   /* of all entries of exchanges that have ended */
+  unsigned reserve;       /* slots kept for exchanges that have begun */
+  uint8_t on_full;        /* enum mg_on_full */
+  bool group;             /* START must be on the disk before anything goes upstream */
+  bool has_gaps;          /* there may be some that are not said */
+  bool rest_runs;         /* the timer of batches at rest */
+  struct mg_sieve *sieve; /* NULL: nothing is compressed */
+  struct mg_redactor *redactor;
   struct mg_gateway *gateway;
   uv_async_t *synced; /* from the shard's thread; NULL without group */
   uint64_t *waiting;  /* handles of exchanges that wait for a sync */
@@ -45,8 +49,7 @@ struct mg_recorder {
   uv_timer_t *rest; /* runs while a slot is open that nobody closes for being full */
   uint64_t rest_gen;
   unsigned rest_ticks;
-  uint64_t plain_bytes; /* of all entries of exchanges that have ended */
-  bool counts_on;       /* what follows is known: what the slot's workers before this one had counted */
+  bool counts_on; /* what follows is known: what the slot's workers before this one had counted */
   uint64_t bytes_before, plain_bytes_before, repairs_before;
   struct mg_gap gaps[MG_GAP_REASONS]; /* by reason */
   struct mg_context contexts[MG_CONTEXTS];

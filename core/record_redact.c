@@ -54,7 +54,10 @@ struct names {
 };
 
 struct mg_redactor {
-  SHA256_CTX inner, outer; /* HMAC's two sums, behind the key */
+  /* HMAC's two sums behind the block of the key, in one line of the cache: all that a value needs. */
+  _Alignas(64) SHA_LONG inner[8];
+  SHA_LONG outer[8];
+  const char *safe_parameters; /* of queries, one a line */
   const struct mg_settings *settings;
   struct names safe[2]; /* header names, by side */
 };
@@ -171,6 +174,14 @@ static long find_key(const struct mg_settings *settings, const char *folder, cha
   return len;
 }
 
+static void sum_key_block(SHA_LONG out[8], const unsigned char block[SHA256_CBLOCK])
+{
+  SHA256_CTX sum;
+  SHA256_Init(&sum);
+  SHA256_Transform(&sum, block);
+  memcpy(out, sum.h, sizeof sum.h);
+}
+
 /* RFC 2104: what comes of the key is the same for every value, and is worked out once. */
 static void set_key(struct mg_redactor *redactor, const unsigned char *key, size_t len)
 {
@@ -180,11 +191,9 @@ static void set_key(struct mg_redactor *redactor, const unsigned char *key, size
   else
     memcpy(block, key, len);
   for (size_t i = 0; i < sizeof block; i++) block[i] ^= 0x36;
-  SHA256_Init(&redactor->inner);
-  SHA256_Update(&redactor->inner, block, sizeof block);
+  sum_key_block(redactor->inner, block);
   for (size_t i = 0; i < sizeof block; i++) block[i] ^= 0x36 ^ 0x5c;
-  SHA256_Init(&redactor->outer);
-  SHA256_Update(&redactor->outer, block, sizeof block);
+  sum_key_block(redactor->outer, block);
 }
 
 static void set_names(struct mg_redactor *redactor, const struct mg_settings *settings)
@@ -207,7 +216,8 @@ struct mg_redactor *mg_redactor_open(const struct mg_settings *settings, const c
     mg_buf_printf(error, "the fingerprint key has less than %d characters", KEY_MIN);
     return NULL;
   }
-  struct mg_redactor *redactor = mg_calloc(1, sizeof *redactor);
+  struct mg_redactor *redactor = mg_calloc_lines(sizeof *redactor);
+  redactor->safe_parameters = settings->safe_query_parameters.text;
   redactor->settings = settings;
   set_key(redactor, (const unsigned char *)key, (size_t)len);
   set_names(redactor, settings);
@@ -220,36 +230,49 @@ void mg_redactor_close(struct mg_redactor **pointer)
   *pointer = NULL;
   if (!redactor) return;
   for (int side = 0; side < 2; side++) free(redactor->safe[side].table);
-  free(redactor);
+  mg_free_lines(redactor);
 }
 
-/* One more block of a message; message is what of it stands in this last block, total the bytes of all of it. */
-static void sum_last_block(SHA256_CTX *sum, const void *message, size_t len, size_t total)
+/* The last block of a message, behind that of the key; message is what of it stands in this block. SHA256_Transform
+ * looks at nothing of sum but sum->h. */
+static void sum_last_block(SHA256_CTX *sum, const SHA_LONG key_block[8], const void *message, size_t len)
 {
   unsigned char block[SHA256_CBLOCK] = {0};
-  uint64_t bits = htobe64((uint64_t)total * 8);
+  uint64_t bits = htobe64((uint64_t)(SHA256_CBLOCK + len) * 8);
+  memcpy(sum->h, key_block, sizeof sum->h);
   memcpy(block, message, len);
   block[len] = 0x80;
   memcpy(block + sizeof block - sizeof bits, &bits, sizeof bits);
   SHA256_Transform(sum, block);
 }
 
+/* The inner sum of a value of several blocks. */
+static void sum_long_value(const struct mg_redactor *redactor, struct mg_str value,
+                           unsigned char mac[SHA256_DIGEST_LENGTH])
+{
+  SHA256_CTX sum;
+  SHA256_Init(&sum);
+  memcpy(sum.h, redactor->inner, sizeof sum.h);
+  sum.Nl = SHA256_CBLOCK * 8;
+  SHA256_Update(&sum, value.ptr, value.len);
+  SHA256_Final(mac, &sum);
+}
+
 /* The first eight bytes of HMAC-SHA-256. Both sums go on behind a block of the key, and nearly every value ends in the
  * next: SHA256_Update and _Final would take longer to come to that than the sums take. */
 static uint64_t mac_of(const struct mg_redactor *redactor, struct mg_str value)
 {
-  SHA256_CTX inner = redactor->inner, outer = redactor->outer;
+  SHA256_CTX sum;
   unsigned char mac[SHA256_DIGEST_LENGTH];
   if (value.len <= ONE_BLOCK_MAX) {
-    sum_last_block(&inner, value.ptr, value.len, SHA256_CBLOCK + value.len);
-    for (int i = 0; i < 8; i++) inner.h[i] = htobe32(inner.h[i]);
-    memcpy(mac, inner.h, sizeof mac);
+    sum_last_block(&sum, redactor->inner, value.ptr, value.len);
+    for (int i = 0; i < 8; i++) sum.h[i] = htobe32(sum.h[i]);
+    memcpy(mac, sum.h, sizeof mac);
   } else {
-    SHA256_Update(&inner, value.ptr, value.len);
-    SHA256_Final(mac, &inner);
+    sum_long_value(redactor, value, mac);
   }
-  sum_last_block(&outer, mac, sizeof mac, SHA256_CBLOCK + sizeof mac);
-  return (uint64_t)outer.h[0] << 32 | outer.h[1];
+  sum_last_block(&sum, redactor->outer, mac, sizeof mac);
+  return (uint64_t)sum.h[0] << 32 | sum.h[1];
 }
 
 uint64_t mg_redactor_key_mark(const struct mg_redactor *redactor)
@@ -333,16 +356,21 @@ static struct mg_str decoded(struct mg_str word, char *out)
   return mg_str(out, len);
 }
 
+/* Whether a parameter's name, as it came, is among those that are safe. */
+static bool is_safe_parameter(const struct mg_redactor *redactor, struct mg_str name, char *scratch)
+{
+  return *redactor->safe_parameters &&
+         in_lines(redactor->safe_parameters, decoded(name, scratch), redactor->settings->safe_query_exact);
+}
+
 static char *redact_pair(struct mg_redactor *redactor, struct mg_str pair, char *out)
 {
   char scratch[DECODED_SIZE];
-  const struct mg_settings *settings = redactor->settings;
   const char *equals = memchr(pair.ptr, '=', pair.len);
   struct mg_str name = equals ? mg_str(pair.ptr, (size_t)(equals - pair.ptr)) : mg_str("", 0);
   size_t kept = equals ? name.len + 1 : 0;
   struct mg_str value = mg_str(pair.ptr + kept, pair.len - kept);
-  if (!value.len ||
-      (equals && in_lines(settings->safe_query_parameters.text, decoded(name, scratch), settings->safe_query_exact))) {
+  if (!value.len || (equals && is_safe_parameter(redactor, name, scratch))) {
     memcpy(out, pair.ptr, pair.len);
     return out + pair.len;
   }

@@ -25,8 +25,8 @@ struct measured_line {
 };
 
 struct known_line {
-  struct mg_place place;
-  uint64_t turn; /* when it was needed last */
+  _Alignas(MG_CACHE_LINE) struct mg_place place; /* a short line is one of the cache's */
+  uint64_t turn;                                 /* when it was needed last */
   uint16_t raw_len, len;
   uint8_t kind;
   char bytes[2 * LINE_RAW_MAX + MG_FINGERPRINT_LEN * 8]; /* raw, then as recorded */
@@ -50,33 +50,33 @@ struct known_piece {
 
 struct mg_texts {
   struct mg_redactor *redactor;
+  uint64_t turn;
+  uint64_t replaced;                        /* how often a known line became another */
+  struct mg_place empty;                    /* the text of no bytes */
+  struct known_line *usual[MG_USUAL_TEXTS]; /* what stood in that place last; may have become another since */
   /* Hashes stand apart from the lines, so that what is not known does not fetch them into the cache. */
   uint32_t line_hashes[LINE_SETS][WAYS], young_hashes[YOUNG_SETS][WAYS];
   struct known_line lines[LINE_SETS][WAYS];
   struct known_line young[YOUNG_SETS][WAYS]; /* header lines that came once or twice */
-  struct known_line *usual[MG_USUAL_TEXTS];  /* what stood in that place last; may have become another since */
   struct known_block blocks[BLOCK_SETS][WAYS];
   struct known_piece pieces[PIECES];
   uint32_t piece_hash;                                /* of the piece that was looked for last */
   uint16_t seen[SEEN];                                /* by hash: of its upper bits, and how often in the lowest two */
   struct known_line *expected[MG_MESSAGES][EXPECTED]; /* line n of the block before; may have become another since */
   struct measured_line measured[MG_MESSAGES][EXPECTED];
-  uint64_t replaced;     /* how often a known line became another */
-  struct mg_place empty; /* the text of no bytes */
-  uint64_t turn;
   char scratch[MG_TEXT_BOUND_MAX];
 };
 
 struct mg_texts *mg_texts_open(struct mg_redactor *redactor)
 {
-  struct mg_texts *texts = mg_calloc(1, sizeof *texts);
+  struct mg_texts *texts = mg_calloc_lines(sizeof *texts);
   texts->redactor = redactor;
   return texts;
 }
 
 void mg_texts_close(struct mg_texts **texts)
 {
-  free(*texts);
+  mg_free_lines(*texts);
   *texts = NULL;
 }
 

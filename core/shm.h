@@ -14,7 +14,7 @@
 #include "meter.h"
 #include "tally.h"
 
-enum { MG_WORKERS_MAX = 256, MG_TARGET_ADDRESSES_MAX = 8, MG_CACHE_LINE = 64 };
+enum { MG_WORKERS_MAX = 256, MG_TARGET_ADDRESSES_MAX = 8 };
 
 /* X(field): counters that a worker adds to and the master reads; each worker has its own. */
 #define MG_COUNTER_MAP(X) \
