@@ -13,16 +13,20 @@
 #include "file.h"
 #include "format.h"
 
+_Static_assert(MG_SLOT_BYTES <= UINT16_MAX, "an entry and a definition take a byte at least: 16 bits count them");
+
 struct mg_stage {
-  /* producer */
-  uint8_t *slot; /* being filled; NULL when none is open */
-  uint32_t at;   /* where the next entry goes */
+  /* producer: one line of the cache */
+  _Alignas(64) uint8_t *slot; /* being filled; NULL when none is open */
+  uint32_t at;                /* where the next entry goes */
   uint32_t tag;
   uint64_t gen; /* of the slot being filled, or the last one */
   uint64_t next_lsn;
-  uint32_t definitions; /* texts and blocks defined in this scope */
-  uint32_t entries;     /* in this slot */
+  uint16_t definitions;  /* texts and blocks defined in this scope */
+  uint16_t entries;      /* in this slot */
+  _Atomic bool given_up; /* the file is not what it should be: nothing may be acknowledged in it */
   uint64_t last_time_us, last_number;
+  const _Atomic bool *cut; /* a page of the mapping was taken away */
   /* fixed while it is open */
   uint8_t *map;
   const struct mg_file_ops *ops;
@@ -31,11 +35,9 @@ struct mg_stage {
   uint64_t key; /* what tells commits of this stage from bytes that somebody sent to be taken for some */
   struct mg_stage_header header;
   int fd;
-  const _Atomic bool *cut; /* a page of the mapping was taken away */
   /* between the two */
   _Alignas(64) _Atomic uint64_t closed;  /* generations up to here are closed */
   _Alignas(64) _Atomic uint64_t drained; /* ... and their slots free again */
-  _Atomic bool given_up;                 /* the file is not what it should be: nothing may be acknowledged in it */
 };
 
 /** Bytes of a stage file for storage.stage_size, rounded down to whole slots, at least two. */
