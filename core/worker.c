@@ -52,6 +52,7 @@ struct worker {
   unsigned listener_count;
   unsigned live; /* generations, as last told */
   bool draining;
+  bool finishing; /* nothing is being served any more */
   bool finished;
 };
 
@@ -143,6 +144,8 @@ static void end_refresh(struct worker *worker, struct pending *pending)
     remove_pending(pending);
 }
 
+static void finish(struct worker *worker);
+
 static void on_built(uv_work_t *work, int status)
 {
   struct pending *pending = work->data;
@@ -150,6 +153,7 @@ static void on_built(uv_work_t *work, int status)
   pending->running = false;
   if (status != 0 || pending->discarded || worker->draining) {
     remove_pending(pending);
+    if (worker->finishing) finish(worker);
     return;
   }
   if (pending->refresh) {
@@ -246,34 +250,43 @@ static void apply_settings(struct worker *worker, struct mg_str text)
   _exit(MG_EXIT_FAILED);
 }
 
+/* What is recorded is kept; the build, which may look for the gateway in between, has no time left to fall over it. */
 static void on_last_build_too_long(uv_timer_t *timer)
 {
-  (void)timer;
+  struct worker *worker = timer->data;
   mg_log(MG_LOG_WARN, "a filter's init is still running; leaving it behind");
+  if (worker->gateway) mg_gateway_close(&worker->gateway);
   _exit(MG_EXIT_FAILED);
 }
 
-/* Nothing is being served any more: gives back what is left, and lets the loop run out. */
-static void finish(struct worker *worker)
+/* Drops the generations that nobody will switch to. False while one is still being built. */
+static bool drop_pending(struct worker *worker)
 {
-  if (worker->finished) return;
-  worker->finished = true;
-  bool building = false;
   struct pending *next;
   for (struct pending *pending = worker->pending; pending; pending = next) {
     next = pending->next;
-    building = building || pending->running;
     discard(worker, pending->number);
   }
+  return !worker->pending;
+}
+
+/* Nothing is being served any more: gives back what is left, and lets the loop run out. A build uses what the gateway
+ * owns, so its end is awaited. */
+static void finish(struct worker *worker)
+{
+  if (worker->finished) return;
+  if (!drop_pending(worker)) {
+    worker->finishing = true;
+    uv_timer_start(&worker->heartbeat, on_heartbeat, MG_HEARTBEAT_MS, MG_HEARTBEAT_MS);
+    uv_timer_start(&worker->patience, on_last_build_too_long, LAST_BUILD_MS, 0);
+    return;
+  }
+  worker->finished = true;
   if (worker->gateway) mg_gateway_close(&worker->gateway);
   mg_channel_close(&worker->channel);
   uv_close((uv_handle_t *)&worker->heartbeat, NULL);
   uv_close((uv_handle_t *)&worker->look, NULL);
   uv_timer_stop(&worker->patience);
-  if (building) {
-    uv_timer_start(&worker->patience, on_last_build_too_long, LAST_BUILD_MS, 0);
-    uv_unref((uv_handle_t *)&worker->patience);
-  }
 }
 
 static void on_end(uv_timer_t *timer)
@@ -285,7 +298,7 @@ static void on_end(uv_timer_t *timer)
 static void on_drained(void *context)
 {
   struct worker *worker = context;
-  if (!worker->finished) uv_timer_start(&worker->heartbeat, on_end, 0, 0);
+  if (!worker->finished && !worker->finishing) uv_timer_start(&worker->heartbeat, on_end, 0, 0);
 }
 
 static void on_drain_too_long(uv_timer_t *timer)

@@ -56,6 +56,47 @@ describe("stopping", function()
     h.eventually(function() return gateway.child:poll() end, 3, "the end")
   end)
 
+  -- Enough routes for a build to take a while.
+  local function many_routes()
+    local lines = { "routes:" }
+    for i = 1, 200 do
+      lines[#lines + 1] = ("  - id: r%d\n    match: [ { PathPrefix: { prefix: /%d/ } } ]"):format(i, i)
+      lines[#lines + 1] = "    filters: [ AddCorrelationId, { SetRequestHeader: { name: X-Route, value: r } } ]"
+      lines[#lines + 1] = "    upstream: { targets: [ { url: http://127.0.0.1:1 } ] }"
+    end
+    return table.concat(lines, "\n") .. "\n"
+  end
+
+  local function assert_clean_end(child, when)
+    local code = h.eventually(function() return child:poll() end, 10, "the end " .. when)
+    local log = child:errors()
+    assert.is_nil(log:find("signal %d+ %("), when .. ":\n" .. log)
+    assert.equal(0, code, when .. ":\n" .. log)
+  end
+
+  it("is clean at any moment of the start", function()
+    local folder = h.folder()
+    h.write(folder .. "/routes.yaml", many_routes())
+    for milliseconds = 20, 300, 7 do
+      local child = h.spawn({ h.executable, "run", "--workers", "1", "--port", "0", "--routes",
+        folder .. "/routes.yaml" })
+      h.sleep(milliseconds / 1000)
+      child:signal(h.process.TERM)
+      assert_clean_end(child, milliseconds .. " ms after the start")
+    end
+  end)
+
+  it("is clean at any moment of a reload", function()
+    for milliseconds = 0, 120, 10 do
+      local gateway = h.gateway { routes = many_routes(), workers = 1 }
+      gateway.child:signal(h.process.HUP)
+      h.sleep(milliseconds / 1000)
+      gateway.stopped = true
+      gateway.child:signal(h.process.TERM)
+      assert_clean_end(gateway.child, milliseconds .. " ms after a reload began")
+    end
+  end)
+
   it("by command waits until the gateway has gone", function()
     local gateway = h.gateway { routes = h.origin().port }
     gateway.stopped = true
