@@ -3,6 +3,8 @@
  * loop's. */
 #include "api_private.h"
 
+#include <time.h>
+
 #include "exchange_trace.h"
 #include "log.h"
 
@@ -206,6 +208,13 @@ const char *mg_exchange_attribute(struct mg_exchange *handle, const char *name, 
   for (const struct mg_attribute *attribute = ex->attributes; attribute; attribute = attribute->next)
     if (mg_str_equal(attribute->name, mg_str(name, name_len))) return give(attribute->value, len);
   return none(len, 0);
+}
+
+double mg_wall_time(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 void mg_script_log(int level, const char *text, size_t len)

@@ -28,9 +28,9 @@ static const struct step {
     [MG_STEP_CLOSE] = {"close", mg_step_close, 0},
 };
 
-static void on_sleep_over(struct mg_timer *timer)
+static void on_retry(struct mg_timer *timer)
 {
-  mg_exchange_run((struct mg_exchange *)((char *)timer - offsetof(struct mg_exchange, sleep)));
+  mg_exchange_run((struct mg_exchange *)((char *)timer - offsetof(struct mg_exchange, retry)));
 }
 
 static void on_limit(struct mg_timer *timer)
@@ -63,7 +63,7 @@ struct mg_exchange *mg_exchange_new(struct mg_gateway *gateway, struct mg_client
   ex->began_ns = uv_hrtime();
   ex->wall_ms = gateway->wall_offset_ms + ex->began_ns / 1000000;
   ex->id_count = gateway->id_count++;
-  mg_timer_init(&ex->sleep, on_sleep_over);
+  mg_timer_init(&ex->retry, on_retry);
   mg_timer_init(&ex->limit, on_limit);
   mg_arena_init(&ex->arena, ex->first, first_size(), &gateway->arena_pool, MG_ARENA_BYTES_MAX);
   mg_headers_init(&ex->request.headers, &ex->arena);
@@ -77,7 +77,7 @@ static void free_exchange(struct mg_exchange *ex)
   struct mg_gateway *gateway = ex->gateway;
   unsigned slot = ex->handle & (MG_SLOTS - 1);
   MG_ASSERT(gateway->slots[slot] == ex && !ex->up);
-  mg_timer_remove(&ex->sleep);
+  mg_timer_remove(&ex->retry);
   mg_timer_remove(&ex->limit);
   mg_exchange_drop_locals(ex);
   mg_exchange_stop_waiting(ex);

@@ -119,9 +119,9 @@ static int start_record(struct mg_exchange *ex)
 {
   int err = mg_record_start(ex);
   if (err == MG_EAGAIN_LATER)
-    mg_timer_set(&ex->gateway->net.wheel, &ex->sleep, MG_TICK_MS);
+    mg_timer_set(&ex->gateway->net.wheel, &ex->retry, MG_TICK_MS);
   else
-    mg_timer_off(&ex->sleep);
+    mg_timer_off(&ex->retry);
   return err;
 }
 

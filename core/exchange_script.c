@@ -3,6 +3,8 @@
 #include "exchange.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
 
 #include "exchange_trace.h"
 #include "log.h"
@@ -105,9 +107,49 @@ static int report_failure(struct mg_exchange *ex)
   return ex->gateway->over_budget && ex->phase != MG_PHASE_RESPONSE ? MG_EREGEX : MG_ESCRIPT;
 }
 
+/* A timer of its own, to the millisecond: the wheel's are coarse, and filters seldom sleep. */
+struct mg_sleep {
+  uv_timer_t timer;
+  struct mg_exchange *ex;
+};
+
+static void on_sleep_closed(uv_handle_t *handle)
+{
+  free(handle->data);
+}
+
+static void end_sleep(struct mg_exchange *ex)
+{
+  struct mg_sleep *sleep = ex->asleep;
+  ex->asleep = NULL;
+  if (sleep) uv_close((uv_handle_t *)&sleep->timer, on_sleep_closed);
+}
+
+static void on_sleep_over(uv_timer_t *timer)
+{
+  struct mg_exchange *ex = ((struct mg_sleep *)timer->data)->ex;
+  end_sleep(ex);
+  mg_exchange_run(ex);
+}
+
+/* Not shorter than asked for, though the loop's time is cut to milliseconds; and not 0, which would come before what the
+ * loop has to read. */
+static void begin_sleep(struct mg_exchange *ex, double milliseconds)
+{
+  struct mg_sleep *sleep = mg_alloc(sizeof *sleep);
+  uv_loop_t *loop = ex->gateway->net.loop;
+  sleep->ex = ex;
+  uv_timer_init(loop, &sleep->timer);
+  sleep->timer.data = sleep;
+  uv_update_time(loop);
+  uv_timer_start(&sleep->timer, on_sleep_over, (uint64_t)ceil(milliseconds) + 1, 0);
+  ex->asleep = sleep;
+}
+
 void mg_exchange_stop_waiting(struct mg_exchange *ex)
 {
-  mg_timer_off(&ex->sleep);
+  end_sleep(ex);
+  mg_timer_off(&ex->retry);
   struct mg_job *job = ex->job;
   ex->job = NULL;
   if (job) job->owner = NULL;
@@ -126,7 +168,7 @@ static int begin_waiting(struct mg_exchange *ex)
   enum mg_wait wait = may_wait ? mg_coroutine_waits(&ex->waiting, &milliseconds) : MG_WAIT_NOTHING;
   if (wait == MG_WAIT_SLEEP) {
     meter_waiting(ex);
-    mg_timer_set(&ex->gateway->net.wheel, &ex->sleep, milliseconds < 1 ? 1 : (uint64_t)milliseconds);
+    begin_sleep(ex, milliseconds);
     return MG_EAGAIN_LATER;
   }
   if (wait == MG_WAIT_CALL && ex->call && !ex->call_runs) {
@@ -150,7 +192,7 @@ int mg_exchange_call(struct mg_exchange *ex, const struct mg_chain *chain, enum 
 {
   struct mg_script *script = &ex->generation->script;
   struct mg_buf *error = &ex->gateway->script_error;
-  if (ex->waiting.L && (ex->sleep.deadline_ms || ex->job || ex->call_runs))
+  if (ex->waiting.L && (ex->asleep || ex->job || ex->call_runs))
     return MG_EAGAIN_LATER; /* something else woke the exchange */
   enter(ex, phase);
   if (ex->waiting.L) meter_resumed(ex);

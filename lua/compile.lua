@@ -426,6 +426,7 @@ function compile.host(generation, config)
     http = function(name, granted) return http.maker(name, granted, index_of) end,
     log = function(level, text) C.mg_script_log(handles.LEVELS[level] or 1, text, #text) end,
     strings = require "moongate.patterns",
+    time = function() return C.mg_wall_time() end,
     moongate = {
       --- Lets the gateway go on with others for so many seconds.
       sleep = function(seconds)

@@ -40,6 +40,39 @@ describe("a filter that waits", function()
     for _, request in ipairs(origin.requests) do assert.equal("yes", request:header("x-slept")) end
   end)
 
+  it("waits as long as it says, to the millisecond, by a clock that has fractions", function()
+    local gw = gateway { source = [[
+      return { api = 1, request = function(req)
+        local asked = tonumber(req:header("x-asked"))
+        local began = moongate.time()
+        moongate.sleep(asked)
+        req:respond(200, ("%.6f %.6f"):format(began, moongate.time() - began))
+      end }]] }
+    for _, asked in ipairs { 0, 0.0004, 0.001, 0.005, 0.02, 0.07 } do
+      local least = math.huge
+      for _ = 1, 10 do
+        local body = gw:get("/", ("X-Asked: %g\r\n"):format(asked)).body
+        local began, took = body:match("^(%S+) (%S+)$")
+        assert.is_true(math.abs(now() - tonumber(began)) < 5, body)
+        assert.is_true(tonumber(took) >= asked - 0.0002, body)
+        least = math.min(least, tonumber(took))
+      end
+      assert.is_true(least < asked + 0.01, ("%g s took %g s"):format(asked, least))
+    end
+  end)
+
+  it("that sleeps without end leaves the loop to the others", function()
+    local gw = gateway { source = [[
+      return { api = 1, request = function(req)
+        if req:header("x-wake") then return req:respond(204) end
+        for _ = 1, 2000 do moongate.sleep(0) end
+      end }]] }
+    local client = gw:connect()
+    client:send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    for _ = 1, 20 do assert.equal(204, gw:get("/", "X-Wake: 1\r\n").status) end
+    client:close()
+  end)
+
   it("ends on its generation when a reload comes", function()
     local gw, origin = gateway()
     local client = gw:connect()
