@@ -38,14 +38,16 @@ static void resume_accepting(struct mg_gateway *gateway);
 
 /* --- the clock ---------------------------------------------------------------------------------------------------- */
 
+/* Good until the second is over, or for half of one: the wall's clock may be set. */
 static void update_clock(struct mg_gateway *gateway)
 {
   uint64_t now_ms = uv_now(gateway->net.loop);
-  if (gateway->date_len && now_ms - gateway->clock_read_ms < 500) return;
+  if (now_ms < gateway->clock_good_ms) return;
   struct timespec wall;
   struct tm utc;
   clock_gettime(CLOCK_REALTIME, &wall);
-  gateway->clock_read_ms = now_ms;
+  uint64_t left_ms = 1000 - (uint64_t)wall.tv_nsec / 1000000;
+  gateway->clock_good_ms = now_ms + (left_ms < 500 ? left_ms : 500);
   gateway->wall_offset_ms = (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_nsec / 1000000 - uv_hrtime() / 1000000;
   gmtime_r(&wall.tv_sec, &utc);
   gateway->date_len = strftime(gateway->date, sizeof gateway->date, "%a, %d %b %Y %H:%M:%S GMT", &utc);

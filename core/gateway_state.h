@@ -95,7 +95,7 @@ struct mg_gateway {
   enum mg_tracing tracing;
   struct mg_trace_source trace_source;
   uint64_t wall_offset_ms; /* wall clock minus uv_hrtime's, brought up to date now and then */
-  uint64_t clock_read_ms;
+  uint64_t clock_good_ms;  /* uv_now's clock: the date is read again from then on */
   struct mg_timer clock;
   char date[32];
   size_t date_len;

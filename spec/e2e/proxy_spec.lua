@@ -242,6 +242,19 @@ describe("interim answers and Expect", function()
     assert.equal(0, #old.interim)
   end)
 
+  it("dates an answer of its own by the second it is", function()
+    local gettime = require("socket").gettime
+    local gateway = h.gateway { routes = (h.route_to(1):gsub("prefix: /", "prefix: /api")) }
+    local function date(time) return os.date("!%a, %d %b %Y %H:%M:%S GMT", math.floor(time)) end
+    for _ = 1, 60 do
+      local before = gettime()
+      local said = gateway:get("/"):header("date")
+      local after = gettime()
+      assert.is_true(said == date(before - 0.02) or said == date(after), ("%s at %.3f"):format(said, after))
+      h.sleep(0.037)
+    end
+  end)
+
   it("relays an answer that comes before the request body has", function()
     local origin = h.origin(function(stream)
       stream:send("HTTP/1.1 413 Too Big\r\nContent-Length: 4\r\nConnection: close\r\n\r\nmuch")
