@@ -17,6 +17,7 @@ struct mg_outputs {
   int write, flush, close; /* functions of lua/outputs.lua, in the registry */
   bool want_bodies;
   bool ended;
+  char whole[64]; /* an output that is nothing before it is closed */
 };
 
 /* Calls a function behind ref with `arguments` values from the stack: true, "ended", or false and a message. */
@@ -67,6 +68,8 @@ static bool open_set(struct mg_outputs *outputs, const char *config, const char 
       outputs->close = take_function(L, "close");
       lua_getfield(L, -1, "want_bodies");
       outputs->want_bodies = lua_toboolean(L, -1);
+      lua_getfield(L, -2, "whole");
+      snprintf(outputs->whole, sizeof outputs->whole, "%s", lua_isstring(L, -1) ? lua_tostring(L, -1) : "");
       lua_settop(L, 0);
       return true;
     }
@@ -92,6 +95,11 @@ struct mg_outputs *mg_outputs_open(const char *config, const char *folder, struc
 bool mg_outputs_want_bodies(const struct mg_outputs *outputs)
 {
   return outputs->want_bodies;
+}
+
+const char *mg_outputs_whole(const struct mg_outputs *outputs)
+{
+  return outputs->whole;
 }
 
 bool mg_outputs_write(struct mg_outputs *outputs, const struct mg_found_exchange *exchange,
@@ -145,6 +153,7 @@ void mg_outputs_config(const char *name, const char *to, struct mg_buf *config)
     if (*at && *at != ',') put_option(config, at, strcspn(at, ","));
   }
   mg_json_close(config, "}");
+  mg_buf_printf(config, ",\"command\":true"); /* a file would be no surprise in tailer.yaml */
   if (to) {
     mg_buf_printf(config, ",\"to\":");
     mg_json_string(config, mg_str(to, strlen(to)));

@@ -22,6 +22,9 @@ struct mg_outputs *mg_outputs_open(const char *config, const char *folder, struc
 /** Whether some output wants the bodies of exchanges (mg_assembler_new). */
 bool mg_outputs_want_bodies(const struct mg_outputs *outputs);
 
+/** The name of an output whose file is nothing before it is closed (har), or "": it cannot be followed. */
+const char *mg_outputs_whole(const struct mg_outputs *outputs);
+
 /** Offers an exchange; borrowed. True: every output has taken it, though it may still be in a buffer (mg_outputs_flush).
  * False, with the message of the first that failed appended to why: it was not taken, what earlier outputs had made
  * of it was taken back where they can, and it must be offered again. An exchange that has not ended is incomplete

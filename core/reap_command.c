@@ -86,7 +86,10 @@ static int read_option(struct command *command, const char *name, const char *va
   for (size_t i = 0; i < AMOUNTS; i++) {
     known[i + 3] = amounts[i].name;
     if (strcmp(amounts[i].name, name) != 0) continue;
-    if (value && amounts[i].read(value, amounts[i].value)) return MG_EXIT_DONE;
+    bool taken = value && amounts[i].read(value, amounts[i].value);
+    if (taken && !*amounts[i].value && amounts[i].value != &options->min_age_us)
+      return wrong("more than 0 is needed", name);
+    if (taken) return MG_EXIT_DONE;
     fprintf(stderr, "moongate reap: %s %s %s\n", name, amounts[i].accepted, value ? value : "nothing");
     return MG_EXIT_USAGE;
   }
@@ -113,9 +116,15 @@ static int parse(struct command *command, int argc, char **argv)
     } else if (strcmp(argv[i], "--drop-unread") == 0) {
       options->drop_unread = true;
     } else if (argv[i][0] == '-') {
-      int code = read_option(command, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+      char *value = strchr(argv[i], '=');
+      if (value)
+        *value++ = '\0';
+      else
+        value = i + 1 < argc ? argv[i + 1] : NULL;
+      bool apart = value && value == argv[i + 1];
+      int code = read_option(command, argv[i], value);
       if (code != MG_EXIT_DONE) return code;
-      i++;
+      i += apart;
     } else if (options->folder) {
       return wrong("one folder at a time, not also", argv[i]);
     } else {

@@ -72,7 +72,7 @@ static void end_retry(struct mg_tail *tail, const struct retry *retry)
 {
   if (!tail->stalled) return;
   tail->stalled = NULL;
-  mg_tail_say(tail, "goes on after %.1f s", (double)(mg_tail_now_ms() - retry->since_ms) / 1000);
+  if (retry->since_ms) mg_tail_say(tail, "goes on after %.1f s", (double)(mg_tail_now_ms() - retry->since_ms) / 1000);
 }
 
 /* An exchange from the assembler; false keeps it there and ends the reading. */
@@ -274,6 +274,14 @@ static int open_all(struct mg_tail *tail, const struct mg_reader_events *events)
   if (!tail->outputs) mg_tail_say(tail, "%.*s", (int)why.len, why.ptr);
   mg_buf_free(&why);
   if (!tail->outputs) return MG_EXIT_FAILED;
+  const char *whole = mg_outputs_whole(tail->outputs);
+  if (*whole) {
+    mg_tail_say(tail,
+                "%s is whole only when it is closed, so it cannot be handed over bit by bit: use moongate journal "
+                "find or cat with --format %s",
+                whole, whole);
+    return MG_EXIT_FAILED;
+  }
   tail->assembler = mg_assembler_new(mg_outputs_want_bodies(tail->outputs), deliver, tail);
   mg_assembler_bound(tail->assembler, &tail->options.bounds);
   mg_tail_restore(tail);

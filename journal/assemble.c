@@ -125,7 +125,7 @@ static void take_start(struct mg_found_exchange *exchange, const struct mg_origi
   exchange->start_us = exchange->end_us = entry->time_us;
   exchange->request_level = entry->request_level;
   exchange->response_level = entry->response_level;
-  exchange->route = keep(exchange, entry->route);
+  exchange->route = keep(exchange, entry->route.len ? entry->route : MG_STR("<unrouted>")); /* a reserved id */
   exchange->filters = keep(exchange, entry->filters);
   exchange->generation = keep(exchange, entry->generation);
   exchange->client = keep(exchange, entry->client);

@@ -287,6 +287,13 @@ void mg_print_text(const struct mg_found_exchange *ex, struct mg_buf *out)
   if (ex->target.len)
     mg_buf_printf(out, "upstream   %.*s, tries: %llu\n", (int)ex->target.len, ex->target.ptr,
                   (unsigned long long)ex->tries);
+  for (uint32_t i = 0; i + 1 < ex->attributes.count; i += 2) {
+    mg_buf_printf(out, "%s", i ? "           " : "attributes ");
+    plain(out, ex->attributes.items[i]);
+    mg_buf_append(out, " = ", 3);
+    plain(out, ex->attributes.items[i + 1]);
+    mg_buf_append(out, "\n", 1);
+  }
   mg_buf_printf(out, "bytes      request %llu + %llu, response %llu + %llu\n\n", (unsigned long long)ex->head_bytes[0],
                 (unsigned long long)ex->body_bytes[0], (unsigned long long)ex->head_bytes[1],
                 (unsigned long long)ex->body_bytes[1]);

@@ -25,6 +25,8 @@ static const char usage[] =
     "                             in another form: json, combined, har, warc, curl, raw, or an output of your own;\n"
     "                             NAME may have options: json:bodies, warc:compression=gzip,cdxj_index\n"
     "  verify                     proves that nothing is missing or damaged; exit code 1 if something is\n\n"
+    "Exchanges come shard by shard (a worker fills one), within a shard in the order of their ends; for all in order,\n"
+    "find ... | sort. Requests that no route matched have the route <unrouted>.\n"
     "FOLDER is storage.work_dir of the gateway, \"journals\" unless given. A running gateway's may be read.\n";
 
 struct request {
@@ -48,24 +50,48 @@ static int fail(const char *what, const char *found)
   return USAGE;
 }
 
-static int read_option(struct request *request, const char *name, const char *value)
+/* The options with a value; those that only find knows stand behind the first two. */
+static const char *const with_value[] = {"--format", "--output", "--status", "--since", "--path", "--route"};
+enum { FORMAT, OUTPUT, STATUS, SINCE, PATH, ROUTE, OPTIONS };
+
+static int set_option(struct request *request, int option, const char *value)
 {
   struct mg_selection *wanted = &request->wanted;
-  bool finds = strcmp(request->command, "find") == 0;
-  if (!value) return fail("this option needs a value", name);
-  if (strcmp(name, "--format") == 0) return request->format = value, DONE;
-  if (strcmp(name, "--output") == 0) return request->to = value, DONE;
-  if (!finds) return fail("unknown option", name);
   struct mg_str text = mg_str(value, strlen(value));
-  if (strcmp(name, "--status") == 0)
+  switch (option) {
+  case FORMAT:
+    return request->format = value, DONE;
+  case OUTPUT:
+    return request->to = value, DONE;
+  case STATUS:
     return mg_selection_status(wanted, text) ? DONE : fail("--status takes 5xx or 404, not", value);
-  if (strcmp(name, "--since") == 0)
+  case SINCE:
     return mg_selection_since(wanted, text, (uint64_t)time(NULL) * 1000000)
                ? DONE
                : fail("--since takes 10m, 2h, 1d or 2026-11-30T21:00:00Z, not", value);
-  if (strcmp(name, "--path") == 0) return wanted->path = text, DONE;
-  if (strcmp(name, "--route") == 0) return wanted->route = text, DONE;
-  return fail("unknown option", name);
+  case PATH:
+    return wanted->path = text, DONE;
+  default:
+    return wanted->route = text, DONE;
+  }
+}
+
+/* Takes the option argv[*i], with its value behind it or behind a `=`. */
+static int read_option(struct request *request, int argc, char **argv, int *i)
+{
+  const char *given = argv[*i], *equals = strchr(given, '=');
+  size_t len = equals ? (size_t)(equals - given) : strlen(given);
+  bool finds = strcmp(request->command, "find") == 0, shows = strcmp(request->command, "show") == 0;
+  int known = finds ? OPTIONS : shows || strcmp(request->command, "cat") == 0 ? STATUS : 0;
+  if (strcmp(given, "--json") == 0 && (finds || shows)) return request->json = true, DONE;
+  for (int option = 0; option < OPTIONS; option++) {
+    if (strncmp(with_value[option], given, len) != 0 || with_value[option][len]) continue;
+    if (option >= known) return fail("this command does not take", with_value[option]);
+    if (equals) return set_option(request, option, equals + 1);
+    if (*i + 1 == argc) return fail("this option needs a value", given);
+    return set_option(request, option, argv[++*i]);
+  }
+  return fail("unknown option", given);
 }
 
 static int parse(struct request *request, int argc, char **argv)
@@ -73,23 +99,18 @@ static int parse(struct request *request, int argc, char **argv)
   static const char *const commands[] = {"ls", "show", "find", "cat", "verify"};
   *request = (struct request){.folder = "journals", .command = argc > 1 ? argv[1] : ""};
   bool known = false, shows = strcmp(request->command, "show") == 0;
-  bool gives = shows || strcmp(request->command, "find") == 0;
   for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
     known = known || strcmp(commands[i], request->command) == 0;
   if (!known) {
+    if (argc > 1) fail("unknown command", argv[1]);
     fputs(usage, stderr);
     return USAGE;
   }
   int words = 0;
   for (int i = 2; i < argc; i++) {
-    if (strcmp(argv[i], "--json") == 0 && gives) {
-      request->json = true;
-    } else if (argv[i][0] == '-') {
-      int result = gives || strcmp(request->command, "cat") == 0
-                       ? read_option(request, argv[i], i + 1 < argc ? argv[i + 1] : NULL)
-                       : fail("unknown option", argv[i]);
+    if (argv[i][0] == '-') {
+      int result = read_option(request, argc, argv, &i);
       if (result != DONE) return result;
-      i++;
     } else if (shows && !request->wanted.id.len) {
       request->wanted.id = mg_str(argv[i], strlen(argv[i]));
     } else if (words++ == 0) {
@@ -230,6 +251,19 @@ static int print_exchanges(struct request *request)
   return DONE;
 }
 
+static void note_shard_file(void *context, const char *name)
+{
+  bool *found = context;
+  *found = *found || strncmp(name, "shard-", 6) == 0;
+}
+
+/* Whether somebody ever recorded in a folder: another is named by mistake. 0 or -errno. */
+static int find_journal(const char *folder, bool *found)
+{
+  *found = false;
+  return mg_file_system.list(folder, note_shard_file, found);
+}
+
 int mg_journal_main(int argc, char **argv, const struct mg_journal_formats *formats)
 {
   struct request request;
@@ -238,7 +272,15 @@ int mg_journal_main(int argc, char **argv, const struct mg_journal_formats *form
   int code = parse(&request, argc, argv), error = 0;
   if (code != DONE) return code;
   request.formats = formats;
-  if (strcmp(request.command, "ls") == 0) {
+  bool found;
+  error = find_journal(request.folder, &found);
+  if (error == 0 && !found) {
+    fprintf(stderr, "moongate journal: there is no journal in %s\n", request.folder);
+    return FAILED;
+  }
+  if (error != 0) {
+    code = FAILED; /* said below */
+  } else if (strcmp(request.command, "ls") == 0) {
     error = mg_reader_list(&mg_file_system, request.folder, print_segment, &request.out);
   } else if (strcmp(request.command, "verify") == 0) {
     code = mg_verify(&mg_file_system, request.folder, &request.out, &error) ? DONE : FAILED;

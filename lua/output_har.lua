@@ -8,7 +8,7 @@ local files = require "moongate.output_files"
 
 local C = ffi.C
 
-local har = {}
+local har = { whole = true }
 
 har.options = {
   output = { type = "string", default = "stdout", description = "stdout, or a file, which is made anew" },
@@ -219,7 +219,7 @@ end
 
 
 function har.flush(state, durable)
-  if durable then return nil, "a HAR is whole only when it is closed; it can be found, not followed" end
+  if durable then return nil, "a HAR is whole only when it is closed" end
   return state.out:flush(false)
 end
 

@@ -33,6 +33,11 @@ function json.to(folder)
 end
 
 
+function json.in_folder(given)
+  return given.output == "file"
+end
+
+
 function json.bodies(options)
   return options.bodies
 end

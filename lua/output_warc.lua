@@ -42,6 +42,11 @@ function warc.to(folder)
 end
 
 
+function warc.in_folder()
+  return true
+end
+
+
 function warc.bodies(options)
   return options.bodies
 end

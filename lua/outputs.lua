@@ -107,6 +107,9 @@ local function open_one(entry, folder)
   local module, why = outputs.find(name, folder)
   if not module then return nil, why end
   local given = entry.options or {}
+  if entry.command and not entry.to and not given.output_dir and module.in_folder and module.in_folder(given) then
+    return nil, ("output %s writes files into a folder: name one, --output FOLDER"):format(name)
+  end
   if entry.to then -- what --output means is the module's to say
     for key, value in pairs(module.to and module.to(entry.to) or { output = entry.to }) do given[key] = value end
   end
@@ -161,8 +164,11 @@ end
 --- The functions that core/output.c calls, over a list of opened outputs and the exchange they all read.
 local function set_of(list, exchange)
   local count = #list
-  local set = { want_bodies = false }
-  for _, one in ipairs(list) do set.want_bodies = set.want_bodies or one.bodies end
+  local set = { want_bodies = false, whole = false }
+  for _, one in ipairs(list) do
+    set.want_bodies = set.want_bodies or one.bodies
+    set.whole = set.whole or one.module.whole and one.name
+  end
   if count > 1 and list[1].module.archives then
     function exchange.settle() return ask(list[1], "flush", false) end
   end
@@ -200,7 +206,8 @@ end
 
 
 --- Opens a set. @param config JSON as in core/output.h; @param view the struct that C fills before each write
--- @return { write, flush, close, want_bodies }, or nil and a message
+-- @return { write, flush, close, want_bodies, whole }, or nil and a message; whole: the name of an output that is nothing
+--   before it is closed, or false
 function outputs.open(config, folder, view)
   local ok, list = pcall(cjson.decode, config)
   if not ok or type(list) ~= "table" or #list == 0 then return nil, "no output is named" end

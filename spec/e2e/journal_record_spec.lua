@@ -213,7 +213,7 @@ routes:
     local list = exchanges(gateway)
     assert.same({ "no_route", "upstream_connect" }, { list[1].error, list[3].error })
     assert.same({ "gateway", "filter", "gateway" }, { list[1].source, list[2].source, list[3].source })
-    assert.is_nil(list[1].route)
+    assert.equal("<unrouted>", list[1].route)
     assert.equal("own", list[2].route)
   end)
 

@@ -58,4 +58,42 @@ describe("moongate journal beside a gateway that records", function()
     assert.equal("", wrong.out)
     assert.truthy(wrong.err:find("usage: moongate journal", 1, true))
   end)
+
+  it("finds what no route matched under a reserved id, and shows what was noted", function()
+    local folder = h.folder() .. "/journal"
+    local gateway = h.gateway {
+      routes = (h.route_to(1, LEVEL):gsub("prefix: /", "prefix: /api")) .. "unrouted:\n" .. LEVEL:gsub("^%s+", "  "),
+      args = { "--journal", folder },
+    }
+    assert.equal(404, gateway:get("/other").status)
+    local result = h.moongate { "journal", "find", "--route", "<unrouted>", "--json", folder }
+    local one = require("cjson").decode(result.out)
+    assert.equal("<unrouted>", one.route)
+    local shown = h.moongate { "journal", "show", one.id, folder }
+    assert.truthy(shown.out:find("\nroute      <unrouted>,", 1, true), shown.out)
+    assert.truthy(shown.out:find("\nattributes gateway.unrouted.reason = no_route\n", 1, true), shown.out)
+    local line = require("cjson").decode(h.moongate({ "journal", "cat", folder, "--format", "json" }).out)
+    assert.equal("<unrouted>", line.route_id)
+  end)
+
+  it("takes a value behind a = as well, and says of what it does not know that it does not", function()
+    local gateway = recording()
+    gateway:get("/status/404")
+    local function says(code, text, ...)
+      local result = h.moongate { "journal", ... }
+      assert.equal(code, result.code, result.err)
+      assert.truthy((result.out .. result.err):find(text, 1, true), result.out .. result.err)
+    end
+    says(0, " 404 ", "find", "--status=404", "--path=/status", gateway.journal)
+    says(2, "unknown option: --bogus", "find", "--bogus", gateway.journal)
+    says(2, "unknown option: --statu=404", "find", "--statu=404", gateway.journal)
+    says(2, "this option needs a value: --status", "find", gateway.journal, "--status")
+    says(2, "this command does not take: --status", "cat", "--status", "404", gateway.journal)
+    says(2, "this command does not take: --format", "ls", "--format", "json", gateway.journal)
+    says(2, "unknown command: blub", "blub")
+    for _, command in ipairs { "ls", "find", "cat", "verify" } do
+      says(1, "there is no journal in /proc", command, "/proc")
+      says(1, "cannot read /nowhere: No such file", command, "/nowhere")
+    end
+  end)
 end)

@@ -97,6 +97,8 @@ describe("an output that cannot write", function()
       { { "--format", "json:body" }, "unknown option body; known options: bodies, file_prefix" },
       { { "--format", "json:output=disk" }, "found \"disk\", accepted: stdout, file" },
       { { "--format", "har", "--output", "/nowhere/x.har" }, "cannot write /nowhere/x.har.open: No such file" },
+      { { "--format", "warc" }, "output warc writes files into a folder: name one, --output FOLDER" },
+      { { "--format", "json:output=file" }, "output json writes files into a folder" },
       { { "--format", "json", "--output", "/proc/x" }, "output json: cannot write to /proc/x" },
       { { "--format", "combined", "--output", "/dev/full" }, "cannot write /dev/full: No space left on device" },
     } do
