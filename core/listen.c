@@ -29,6 +29,14 @@ unsigned mg_listen_port(const struct sockaddr_storage *address)
   return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
+bool mg_listen_is_loopback(const struct sockaddr_storage *address)
+{
+  if (address->ss_family == AF_INET)
+    return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  const struct in6_addr *ip = &((const struct sockaddr_in6 *)address)->sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(ip) || (IN6_IS_ADDR_V4MAPPED(ip) && ip->s6_addr[12] == IN_LOOPBACKNET);
+}
+
 void mg_listen_text(const struct sockaddr_storage *address, char out[MG_LISTEN_TEXT_SIZE])
 {
   char host[INET6_ADDRSTRLEN];

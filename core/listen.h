@@ -25,6 +25,9 @@ int mg_listen_alone(struct sockaddr_storage *address, struct mg_buf *error);
 
 unsigned mg_listen_port(const struct sockaddr_storage *address);
 
+/** Whether an address is of this machine alone; a wildcard address is not. */
+bool mg_listen_is_loopback(const struct sockaddr_storage *address);
+
 /** "127.0.0.1:8888", "[::1]:8888"; a wildcard address is shown as its loopback, so that the text can be used as it
  * is. */
 void mg_listen_text(const struct sockaddr_storage *address, char out[MG_LISTEN_TEXT_SIZE]);

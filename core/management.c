@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "listen.h"
 #include "log.h"
 #include "management_pages.h"
 #include "search.h"
@@ -329,15 +330,11 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *room)
 
 /* --- connections --- */
 
-static bool is_loopback(const uv_tcp_t *tcp)
+static bool comes_from_here(const uv_tcp_t *tcp)
 {
   struct sockaddr_storage address;
   int size = sizeof address;
-  if (uv_tcp_getpeername(tcp, (struct sockaddr *)&address, &size) != 0) return false;
-  if (address.ss_family == AF_INET)
-    return ntohl(((const struct sockaddr_in *)&address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-  const struct in6_addr *ip = &((const struct sockaddr_in6 *)&address)->sin6_addr;
-  return IN6_IS_ADDR_LOOPBACK(ip) || (IN6_IS_ADDR_V4MAPPED(ip) && ip->s6_addr[12] == IN_LOOPBACKNET);
+  return uv_tcp_getpeername(tcp, (struct sockaddr *)&address, &size) == 0 && mg_listen_is_loopback(&address);
 }
 
 static void take_connection(struct mg_management *management)
@@ -358,7 +355,7 @@ static void take_connection(struct mg_management *management)
     close_client(client);
     return;
   }
-  client->peer.loopback = is_loopback(&client->tcp);
+  client->peer.loopback = comes_from_here(&client->tcp);
   enter(client, CLIENT_IDLE, management->settings->management_idle_timeout_ms);
 }
 

@@ -281,6 +281,11 @@ static int open_management(struct master *master, struct mg_buf *error)
   if (fd < 0) return -1;
   override_number(master, "management.port", mg_listen_port(&address));
   mg_listen_text(&address, master->management_text);
+  if (!mg_listen_is_loopback(&address) && !*master->settings.management_token)
+    mg_log(MG_LOG_WARN,
+           "the management port is open to other machines (management.host %s) and management.token is "
+           "empty: whoever reaches it may read the status, the metrics and the routes",
+           master->settings.management_host);
   master->management = mg_management_open(&master->loop, fd, &master->settings, &events, error);
   return master->management ? 0 : -1;
 }

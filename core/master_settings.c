@@ -13,13 +13,15 @@
 #include "processors.h"
 #include "shm.h"
 
-/* True if server.yaml left the management address as it is by default: a bundle names every value. */
-static bool management_untouched(const struct mg_settings *settings)
+/* What server.yaml left of the management address as it is by default: a bundle names every value. */
+static bool has_management_host(const struct mg_settings *settings, const struct mg_settings *defaults)
 {
-  struct mg_settings defaults;
-  mg_settings_defaults(&defaults);
-  return settings->management_port == defaults.management_port &&
-         strcmp(settings->management_host, defaults.management_host) == 0;
+  return strcmp(settings->management_host, defaults->management_host) != 0;
+}
+
+static bool has_management_port(const struct mg_settings *settings, const struct mg_settings *defaults)
+{
+  return settings->management_port != defaults->management_port;
 }
 
 void mg_master_override(struct mg_settings *settings, struct mg_buf *text, const char *key, const char *value)
@@ -61,8 +63,8 @@ int mg_master_settings(struct mg_settings *settings, struct mg_buf *text, const 
   mg_settings_defaults(settings);
   if (read_section(settings, section, error) != 0) return -1;
   mg_buf_append(text, section.ptr, section.len);
-  bool untouched = management_untouched(settings);
-  if (management_host && *management_host && untouched)
+  bool has_port = has_management_port(settings, &defaults), has_host = has_management_host(settings, &defaults);
+  if (management_host && *management_host && !has_host && !has_port)
     mg_master_override(settings, text, "management.host", management_host);
   if (options->host) mg_master_override(settings, text, "server.host", options->host);
   if (journal && *journal && strcmp(settings->work_dir, defaults.work_dir) == 0)
@@ -71,7 +73,7 @@ int mg_master_settings(struct mg_settings *settings, struct mg_buf *text, const 
   if (options->port != MG_UNSET) mg_master_override_number(settings, text, "server.port", (unsigned long)options->port);
   if (options->management_port != MG_UNSET)
     mg_master_override_number(settings, text, "management.port", (unsigned long)options->management_port);
-  else if (options->port != MG_UNSET && untouched)
+  else if (options->port != MG_UNSET && !has_port)
     mg_master_override_number(settings, text, "management.port", 0);
   if (options->workers != MG_UNSET) settings->workers = (uint64_t)options->workers;
   if (!settings->workers) settings->workers = mg_processors();

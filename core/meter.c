@@ -4,6 +4,7 @@
 #include "meter.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -126,9 +127,17 @@ static bool is_in_earlier(struct mg_meters *const *tables, unsigned count, const
   return false;
 }
 
+static int by_name(const void *a, const void *b)
+{
+  const struct mg_meter_sum *x = a, *y = b;
+  int order = strcmp(x->route, y->route);
+  return order ? order : strcmp(x->filter, y->filter);
+}
+
 void mg_meters_sum(struct mg_meters *const *tables, unsigned count,
                    void (*each)(void *context, const struct mg_meter_sum *sum), void *context)
 {
+  struct mg_buf sums = {0};
   for (unsigned t = 0; t < count; t++) {
     for (unsigned i = 0; i < MG_METERS_MAX; i++) {
       const struct mg_meter *meter = &tables[t]->all[i];
@@ -138,7 +147,12 @@ void mg_meters_sum(struct mg_meters *const *tables, unsigned count,
         const struct mg_meter *found = same(tables[other], meter);
         if (found) add(&sum, found, seconds_per_tick(tables[other]));
       }
-      each(context, &sum);
+      mg_buf_append(&sums, (const char *)&sum, sizeof sum);
     }
   }
+  struct mg_meter_sum *all = (struct mg_meter_sum *)(void *)sums.ptr;
+  size_t found = sums.len / sizeof *all;
+  if (found) qsort(all, found, sizeof *all, by_name);
+  for (size_t i = 0; i < found; i++) each(context, &all[i]);
+  mg_buf_free(&sums);
 }

@@ -45,7 +45,8 @@ void mg_meters_tick(struct mg_meters *meters);
 /** The meter of a filter of a route, made when it is new. Long names are cut. The worker. */
 struct mg_meter *mg_meters_get(struct mg_meters *meters, struct mg_str route, struct mg_str filter);
 
-/** Calls each(context, sum) for every filter and route that any of count tables knows. Any process. */
+/** Calls each(context, sum) for every filter and route that any of count tables knows, in the order of their names. Any
+ * process. */
 void mg_meters_sum(struct mg_meters *const *tables, unsigned count,
                    void (*each)(void *context, const struct mg_meter_sum *sum), void *context);
 

@@ -206,8 +206,8 @@ end
 
 
 --- Opens a set. @param config JSON as in core/output.h; @param view the struct that C fills before each write
--- @return { write, flush, close, want_bodies, whole }, or nil and a message; whole: the name of an output that is nothing
---   before it is closed, or false
+-- @return { write, flush, close, want_bodies, whole }, or nil and a message; whole: the name of an output that is
+--   nothing before it is closed, or false
 function outputs.open(config, folder, view)
   local ok, list = pcall(cjson.decode, config)
   if not ok or type(list) ~= "table" or #list == 0 then return nil, "no output is named" end

@@ -43,6 +43,24 @@ end
 describe("the management port", function()
   after_each(h.cleanup)
 
+  it("is a free one beside a given port, and says so where other machines reach it without a token", function()
+    for server, open in pairs {
+      ["management: { host: 0.0.0.0 }\n"] = true,
+      ["management: { host: 0.0.0.0, token: 0123456789abcdef }\n"] = false,
+      ["management: { host: 127.0.0.2 }\n"] = false,
+    } do
+      local folder = h.folder()
+      h.write(folder .. "/routes.yaml", h.route_to(1))
+      h.write(folder .. "/server.yaml", server)
+      local child = h.spawn({ h.executable, "run", "--port", "0", "--workers", "1", "--control", folder .. "/control",
+        "--routes", folder .. "/routes.yaml", "--server", folder .. "/server.yaml" })
+      h.eventually(function() return child:output():find("listening on", 1, true) end, 10, "the start")
+      assert.truthy(child:output():find("management on 127%.0%.0%.[12]:%d+\n"), child:output())
+      assert.is_nil(child:output():find(":18888", 1, true))
+      assert.equal(open, child:errors():find("management.token is empty", 1, true) ~= nil, child:errors())
+    end
+  end)
+
   it("answers each path and method as it should, with the headers that keep browsers out", function()
     local gateway = h.gateway(h.origin().port)
     for _, case in ipairs(ANSWERS) do
