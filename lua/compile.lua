@@ -422,11 +422,10 @@ function compile.host(generation, config)
   local made, index_of = guards.new(generation), {}
   for i, route in ipairs(config and config.routes or {}) do index_of[route.id] = i - 1 end
   return {
-    guards = made,
+    guards = made, time = function() return C.mg_wall_time() end,
     http = function(name, granted) return http.maker(name, granted, index_of) end,
     log = function(level, text) C.mg_script_log(handles.LEVELS[level] or 1, text, #text) end,
     strings = require "moongate.patterns",
-    time = function() return C.mg_wall_time() end,
     moongate = {
       --- Lets the gateway go on with others for so many seconds.
       sleep = function(seconds)
