@@ -2,7 +2,7 @@
 local filter = { api = 1, version = "1.0.0" }
 
 filter.schema = {
-  name = { type = "header_name", required = true, description = "name of the header" },
+  name = { type = "header_name", edits = "set", required = true, description = "name of the header" },
   value = { type = "header_value", required = true, description = "its only value" },
 }
 

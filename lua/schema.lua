@@ -9,6 +9,8 @@
 --   enum         list of the accepted values
 --   min, max     bounds of a number, duration or size; of the length of a string or list
 --   pattern      string: a Lua pattern that must be found; map: one that every key must match
+--   edits        header_name: "set", it is to be set: not one that the gateway alone sets; "lines": nor Host, of which a
+--                request has one
 --   secret       true: never shown in a message                             description   one sentence for documents
 -- A schema may be the type's name alone. Durations become milliseconds, sizes bytes.
 --
@@ -44,7 +46,13 @@ local ACCEPTED = {
 
 local WORDS = {
   type = true, required = true, default = true, items = true, keys = true, enum = true, min = true, max = true,
-  pattern = true, secret = true, description = true,
+  pattern = true, secret = true, description = true, edits = true,
+}
+
+--- What frames a message or is said from hop to hop: the same that set_header and its like refuse (core/api.c).
+local FRAMING = {
+  connection = true, ["keep-alive"] = true, ["proxy-connection"] = true, upgrade = true, te = true, trailer = true,
+  ["transfer-encoding"] = true, ["content-length"] = true, expect = true,
 }
 
 local YES = { yes = "true", on = "true", y = "true", no = "false", off = "false", n = "false" }
@@ -111,8 +119,13 @@ function scalars.string(node, spec)
 end
 
 
-function scalars.header_name(node)
-  return node.text:find("^[%w!#$%%&'*+%-.^_`|~]+$") and #node.text <= 256 and node.text or nil
+function scalars.header_name(node, spec)
+  if not node.text:find("^[%w!#$%%&'*+%-.^_`|~]+$") or #node.text > 256 then return nil end
+  local name = node.text:lower()
+  if spec.edits and (FRAMING[name] or name == "host" and spec.edits == "lines") then
+    return nil, ", but not one that the gateway alone sets"
+  end
+  return node.text
 end
 
 

@@ -117,3 +117,44 @@ describe("header edits together", function()
     end
   end)
 end)
+
+
+describe("a header that the gateway alone sets", function()
+  after_each(h.cleanup)
+
+  local NAMES = { "Connection", "keep-alive", "Proxy-Connection", "UPGRADE", "te", "Trailer", "Transfer-Encoding",
+    "content-length", "Expect", "Host", "Date", "Server", "Cookie", "Content-Type", "X-Own" }
+  -- What each does, with the name that the client says.
+  local FILTERS = {
+    SetRequestHeader = "request = function(req) req:set_header(req:header('x-name'), 'a') end",
+    AddRequestHeader = "request = function(req) req:add_header(req:header('x-name'), 'a') end",
+    RemoveRequestHeader = "request = function(req) req:remove_header(req:header('x-name')) end",
+    SetResponseHeader = "response = function(res) res:set_header(res:request():header('x-name'), 'a') end",
+    AddResponseHeader = "response = function(res) res:add_header(res:request():header('x-name'), 'a') end",
+    RemoveResponseHeader = "response = function(res) res:remove_header(res:request():header('x-name')) end",
+  }
+
+  local function accepts(folder, filter, name)
+    local value = filter:find("Remove") and "" or ", value: a"
+    h.write(folder .. "/routes.yaml",
+      h.route_to(1, ("    filters: [ { %s: { name: %s%s } } ]\n"):format(filter, name, value)))
+    local result = h.moongate { "check", "--routes", folder .. "/routes.yaml" }
+    if result.code ~= 0 then
+      assert.truthy(result.err:find("/routes.yaml:6:", 1, true), result.err)
+      assert.truthy(result.err:find("not one that the gateway alone sets", 1, true), result.err)
+    end
+    return result.code == 0
+  end
+
+  it("is refused at load exactly where a filter's own attempt would fail", function()
+    local origin, folder = h.origin(), h.folder()
+    for filter, call in pairs(FILTERS) do
+      local source = ("return { api = 1, %s }"):format(call)
+      local gateway = h.gateway { routes = h.route_to(origin.port, "    filters: [ f ]\n"), filters = { f = source } }
+      for _, name in ipairs(NAMES) do
+        local works = gateway:get("/", ("X-Name: %s\r\n"):format(name)).status == 200
+        assert.equal(works, accepts(folder, filter, name), filter .. " " .. name)
+      end
+    end
+  end)
+end)
