@@ -140,20 +140,33 @@ static void on_ready(struct mg_acquire *acquire, struct mg_upconn *up, int err)
     hold(call, up);
 }
 
+/* The path behind that of the member's URL, as an exchange's would be. {NULL, 0}: no memory. */
+static struct mg_str target_at(struct mg_call *call, const struct mg_member *member)
+{
+  struct mg_str prefix = member->path_prefix, path = call->path;
+  if (!prefix.len) return path;
+  if (prefix.ptr[prefix.len - 1] == '/') prefix.len--; /* the path begins with one */
+  char *out = mg_arena_alloc(call->headers.arena, prefix.len + path.len);
+  if (!out) return (struct mg_str){0};
+  memcpy(out, prefix.ptr, prefix.len);
+  memcpy(out + prefix.len, path.ptr, path.len);
+  return mg_str(out, prefix.len + path.len);
+}
+
 static void send_head(struct mg_call *call)
 {
   const struct mg_member *member = &call->group->members[0];
   for (unsigned i = 0; i < call->group->count; i++)
     if (call->group->members[i].target == call->up->target) member = &call->group->members[i];
   const struct mg_request_out out = {.method = call->method,
-                                     .target = call->path,
+                                     .target = target_at(call, member),
                                      .host = member->authority,
                                      .headers = &call->headers,
                                      .own = true,
                                      .body = call->body.len ? MG_OUT_LENGTH : MG_OUT_NONE,
                                      .content_length = call->body.len};
   size_t bound = mg_request_write_bound(&out);
-  char *head = mg_arena_alloc(call->headers.arena, bound);
+  char *head = out.target.ptr ? mg_arena_alloc(call->headers.arena, bound) : NULL;
   long len = head ? mg_request_write(head, bound, &out) : -1;
   if (len < 0) {
     fail_soon(call, MG_ENOMEM);

@@ -95,8 +95,9 @@ static int kit_port(lua_State *L)
 static void make_states(lua_State *L, struct kit *kit, struct mg_str bundle)
 {
   struct mg_buf error = {0};
-  struct mg_str next = mg_bundle_section(bundle, MG_STR("states"));
-  int result = mg_states_want(&kit->shm, mg_str(NULL, 0), next, true, &error);
+  struct mg_str none = mg_str(NULL, 0), next = mg_bundle_section(bundle, MG_STR("states"));
+  int result = mg_states_want(&kit->shm, none, none, true, &error); /* forgets those of the last */
+  if (!result) result = mg_states_want(&kit->shm, none, next, true, &error);
   if (result) lua_pushlstring(L, error.ptr, error.len);
   mg_buf_free(&error);
   if (result) lua_error(L);
@@ -155,6 +156,39 @@ static bool exchange(struct kit *kit, struct mg_kit_peers *peers)
   return true;
 }
 
+/* The list at index, of { prefix, response }: what filters call, and what they get. The texts are borrowed. */
+static void read_calls(lua_State *L, int index, struct mg_kit_peers *peers)
+{
+  int count = lua_istable(L, index) ? (int)lua_objlen(L, index) : 0;
+  luaL_argcheck(L, count <= MG_KIT_CALLS_MAX, index, "too many");
+  for (int i = 1; i <= count; i++) {
+    struct mg_str *texts[] = {&peers->calls[i - 1].prefix, &peers->calls[i - 1].response};
+    lua_rawgeti(L, index, i);
+    for (int k = 0; k < 2; k++) {
+      lua_rawgeti(L, -1, k + 1);
+      texts[k]->ptr = luaL_checklstring(L, -1, &texts[k]->len);
+      lua_pop(L, 1); /* the table keeps it */
+    }
+    lua_pop(L, 1);
+  }
+  peers->call_count = (unsigned)count;
+}
+
+/* A list of the calls' last requests; false where there was none. */
+static void push_calls(lua_State *L, const struct mg_kit_peers *peers)
+{
+  lua_createtable(L, (int)peers->call_count, 0);
+  for (unsigned i = 0; i < peers->call_count; i++) {
+    const struct mg_buf *request = &peers->calls[i].request;
+    if (request->len)
+      lua_pushlstring(L, request->ptr, request->len);
+    else
+      lua_pushboolean(L, 0);
+    lua_rawseti(L, -2, (int)i + 1);
+  }
+}
+
+/* run(request, response, count, profiled, calls): what the upstream got or nil, what the client got, what calls got. */
 static int kit_run(lua_State *L)
 {
   struct kit *kit = started(L);
@@ -166,6 +200,7 @@ static int kit_run(lua_State *L)
                                .client = connect_client(kit),
                                .request = mg_str(request, request_len),
                                .response = mg_str(response, response_len)};
+  read_calls(L, 5, &peers);
   if (peers.client < 0) return luaL_error(L, "the kit's client cannot connect");
   bool done = true;
   sigset_t ticks, before;
@@ -183,10 +218,11 @@ static int kit_run(lua_State *L)
     else
       lua_pushnil(L);
     lua_pushlstring(L, peers.to_client.ptr ? peers.to_client.ptr : "", peers.to_client.len);
+    push_calls(L, &peers);
   }
   mg_kit_peers_close(&peers);
   for (int i = 0; i < 10; i++) uv_run(&kit->loop, UV_RUN_NOWAIT); /* the gateway sees both connections end */
-  return done ? 2 : luaL_error(L, "no answer within %d ms", DEADLINE_MS);
+  return done ? 3 : luaL_error(L, "no answer within %d ms", DEADLINE_MS);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */

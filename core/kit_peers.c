@@ -115,17 +115,43 @@ static bool ends_by_itself(struct mg_str response)
   return is_whole_answer(&bytes, MG_METHOD_OTHER, false);
 }
 
-static void answer(struct mg_kit_peers *peers, bool *moved)
+static void send_answer(struct mg_kit_peers *peers, struct mg_str response)
 {
   size_t sent = 0;
-  *moved = true;
-  peers->upstream_requests++;
-  while (sent < peers->response.len) { /* a blocking socket: the gateway's buffers take less than a kernel's */
-    ssize_t written = send(peers->upstream, peers->response.ptr + sent, peers->response.len - sent, MSG_NOSIGNAL);
+  while (sent < response.len) { /* a blocking socket: the gateway's buffers take less than a kernel's */
+    ssize_t written = send(peers->upstream, response.ptr + sent, response.len - sent, MSG_NOSIGNAL);
     if (written <= 0) break;
     sent += (size_t)written;
   }
-  if (!ends_by_itself(peers->response)) close_upstream(peers);
+  if (!ends_by_itself(response)) close_upstream(peers);
+}
+
+/* The call that the request is which has arrived, or NULL: it is the client's. */
+static struct mg_kit_call *call_of(struct mg_kit_peers *peers)
+{
+  const struct mg_buf *bytes = &peers->to_upstream;
+  const char *blank = memchr(bytes->ptr, ' ', bytes->len);
+  size_t left = blank ? (size_t)(bytes->ptr + bytes->len - blank - 1) : 0;
+  for (unsigned i = 0; i < peers->call_count; i++) {
+    struct mg_kit_call *call = &peers->calls[i];
+    if (left >= call->prefix.len && memcmp(blank + 1, call->prefix.ptr, call->prefix.len) == 0) return call;
+  }
+  return NULL;
+}
+
+static void answer(struct mg_kit_peers *peers, bool *moved)
+{
+  struct mg_kit_call *call = call_of(peers);
+  *moved = true;
+  if (!call) {
+    peers->upstream_requests++;
+    send_answer(peers, peers->response);
+    return;
+  }
+  call->request.len = 0;
+  mg_buf_append(&call->request, peers->to_upstream.ptr, peers->to_upstream.len);
+  peers->to_upstream.len = 0;
+  send_answer(peers, call->response);
 }
 
 static void move_upstream(struct mg_kit_peers *peers, bool *moved)
@@ -172,6 +198,7 @@ void mg_kit_peers_close(struct mg_kit_peers *peers)
 {
   close_upstream(peers);
   close(peers->client);
+  for (unsigned i = 0; i < peers->call_count; i++) mg_buf_free(&peers->calls[i].request);
   mg_buf_free(&peers->to_upstream);
   mg_buf_free(&peers->to_client);
 }

@@ -5,7 +5,17 @@
 
 #include "mem.h"
 
+/* What filters call: requests whose target begins with this prefix get this answer. */
+struct mg_kit_call {
+  struct mg_str prefix, response;
+  struct mg_buf request; /* the last one, as it arrived */
+};
+
+enum { MG_KIT_CALLS_MAX = 16 };
+
 struct mg_kit_peers {
+  struct mg_kit_call calls[MG_KIT_CALLS_MAX];
+  unsigned call_count;
   int upstream_listener;
   int upstream; /* -1: not connected */
   int client;

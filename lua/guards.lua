@@ -4,9 +4,10 @@
 -- each in the bundle's section `states`), the master makes room, a worker finds it by the same name: the route, the
 -- filter's name, the how manieth of that name, and a digest of the options. A reload that changes none of these goes on
 -- counting where it was.
--- Owns: the names, the methods of both handles.   May call: ffi.   Never: count anything itself.
+-- Owns: the names, the methods of both handles.   May call: ffi, suggest.   Never: count anything itself.
 
 local ffi = require "moongate.ffi"
+local suggest = require "moongate.suggest"
 
 local C = ffi.C
 local guards = {}
@@ -20,6 +21,16 @@ local SOURCES = {
 local OPTIONS = {
   limiter = { "capacity", "refill_tokens", "period", "ttl", "buckets", "ipv6_prefix" },
   breaker = { "failures", "cooldown" },
+}
+
+--- What an option is that a filter leaves out; the others it must give.
+local DEFAULTS = {
+  limiter = {
+    refill_tokens = function(given) return given.capacity end, period = function() return 1000 end,
+    ttl = function(given) return math.max(math.ceil(given.capacity / given.refill_tokens) * given.period, 30000) end,
+    buckets = function() return 10000 end, ipv6_prefix = function() return 64 end,
+  },
+  breaker = { failures = function() return 5 end, cooldown = function() return 30000 end },
 }
 
 local limiter = {}
@@ -147,14 +158,23 @@ function Guards:want(kind, options, size, make)
 end
 
 
-local function numbers(options, what, names)
-  local values = {}
-  for _, name in ipairs(names) do
-    local value = options[name]
-    if type(value) ~= "number" or value ~= value or value < 0 then
-      error(("%s: %s must be a number"):format(what, name), 4)
+--- The options of a kind: those that are given, the others by default.
+local function numbers(options, kind)
+  if type(options) ~= "table" then error(("moongate.%s: takes a table of options"):format(kind), 4) end
+  local values, known = {}, {}
+  for _, name in ipairs(OPTIONS[kind]) do
+    local value, default = options[name], DEFAULTS[kind][name]
+    if value == nil and default then value = default(values) end
+    if type(value) ~= "number" or not (value > 0 or value == 0 and name == "cooldown") or value == math.huge then
+      error(("moongate.%s: %s must be a number above 0"):format(kind, name), 4)
     end
-    values[name] = value
+    values[name], known[name] = value, true
+  end
+  for name in pairs(options) do
+    if not known[name] then
+      error(("moongate.%s: unknown option %s%s"):format(kind, tostring(name),
+        suggest.hint(tostring(name), OPTIONS[kind])), 4)
+    end
   end
   return values
 end
@@ -166,7 +186,7 @@ local KINDS = {}
 --- A set of token buckets that all workers share: { capacity, refill_tokens, period (ms), ttl (ms), buckets,
 -- ipv6_prefix }.
 function KINDS.limiter(self, options)
-  local given = numbers(options, "moongate.limiter", OPTIONS.limiter)
+  local given = numbers(options, "limiter")
   local in_c = ffi.new("struct mg_limiter_options", {
     capacity = given.capacity, refill_tokens = given.refill_tokens, period_ms = given.period, ttl_ms = given.ttl,
     buckets = given.buckets, ipv6_prefix = given.ipv6_prefix,
@@ -175,25 +195,30 @@ function KINDS.limiter(self, options)
   if size == 0 then
     error("a token comes more often than once in a nanosecond, or a bucket takes some years to fill", 3)
   end
-  return self:want("limiter", given, size, function(generation, name)
+  local made = self:want("limiter", given, size, function(generation, name)
     return C.mg_generation_limiter(generation, name, in_c)
   end)
+  return made -- no tail call: an error names the line of the filter by counting functions
 end
 
 
 --- A circuit breaker that all workers share: { failures (in a row), cooldown (ms) }.
 function KINDS.breaker(self, options)
-  local given = numbers(options, "moongate.breaker", OPTIONS.breaker)
+  local given = numbers(options, "breaker")
   local in_c = ffi.new("struct mg_breaker_options", { cooldown_ms = given.cooldown, failures = given.failures })
-  return self:want("breaker", given, C.mg_breaker_size(), function(generation, name)
+  local made = self:want("breaker", given, C.mg_breaker_size(), function(generation, name)
     return C.mg_generation_breaker(generation, name, in_c)
   end)
+  return made
 end
 
 
 --- moongate.limiter or moongate.breaker, for filters' init.
 function Guards:maker(kind)
-  return function(options) return KINDS[kind](self, options) end
+  return function(options)
+    local made = KINDS[kind](self, options)
+    return made
+  end
 end
 
 

@@ -9,8 +9,8 @@
 --   enum         list of the accepted values
 --   min, max     bounds of a number, duration or size; of the length of a string or list
 --   pattern      string: a Lua pattern that must be found; map: one that every key must match
---   edits        header_name: "set", it is to be set: not one that the gateway alone sets; "lines": nor Host, of which a
---                request has one
+--   edits        header_name: "set", it is to be set: not one that the gateway alone sets; "lines": nor Host, of
+--                which a request has one
 --   secret       true: never shown in a message                             description   one sentence for documents
 -- A schema may be the type's name alone. Durations become milliseconds, sizes bytes.
 --

@@ -18,8 +18,9 @@ local ROUTES = "routes.yaml" -- the folder filters/ beside it is the one in the 
 local RESPONSE = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 local OPTIONS = {
   filter = true, filters = true, conf = true, on_error = true, request = true, response = true, bare = true,
-  folder = true,
+  folder = true, http = true,
 }
+local CALL_PREFIX = "/moongate-call/" -- how the one upstream of the kit tells filters' calls apart
 
 local seen = {} -- what the exchange that runs has left behind: logs, attributes, status, error
 
@@ -136,8 +137,12 @@ local function filter_entries(options, modules)
 end
 
 
+local NOTHING = {} -- a list
+
+
 --- JSON, which is YAML; an empty table is a map.
 local function encode(value)
+  if value == NOTHING then return "[]" end
   if type(value) ~= "table" then return cjson.encode(value) end
   local parts = {}
   if #value > 0 then
@@ -157,26 +162,59 @@ local function with_modules(host, modules)
 end
 
 
-local function reader(text, modules, read, folder)
+--- Where the user's filters may be: what the spec says, or filters/ in the working directory, and then around the file
+-- that calls: filters/ beside it, beside it, and filters/ beside its folder.
+local function folders_of(options)
+  if options.folder then return { options.folder } end
+  local folders, level = { "filters" }, 2
+  repeat
+    level = level + 1
+    local frame = debug.getinfo(level, "S")
+    local path = frame and frame.source:match("^@(.*)$")
+    if path and not path:find("^lua/") then
+      local folder = path:match("^(.*)/[^/]*$") or "."
+      folders[2], folders[3], folders[4] = folder .. "/filters", folder, folder .. "/../filters"
+    end
+  until not frame or folders[2]
+  return folders
+end
+
+
+local function reader(text, modules, read, folders)
   return function(path)
     if path == ROUTES then return text end
     local name = path:match("^filters/(.*)%.lua$")
     if name and modules[name] then return ("return moongate.spec_filter(%q)"):format(name) end
-    local bytes, why = read((path:gsub("^filters/", (folder:gsub("%%", "%%%%")) .. "/")))
-    if bytes and bytes == moongate_embedded(path) then return nil, "built in" end -- in this project's own folder
-    return bytes, why
+    if not name then return read(path) end
+    local bytes, why
+    for _, folder in ipairs(folders) do
+      bytes, why = read(("%s/%s.lua"):format(folder, name))
+      if bytes and bytes == moongate_embedded(path) then return nil, "built in" end -- in this project's own folder
+      if bytes then return bytes end
+    end
+    return nil, why
   end
 end
 
 
+--- Faults of a configuration that the spec's author never saw: places in it become the options' own names.
+local function in_words_of_the_spec(lines)
+  local said = {}
+  for i, line in ipairs(lines) do
+    said[i] = "moongate.test: " .. line:gsub("^routes%.yaml:%d+:%d+: ", ""):gsub("^routes%[0%]%.", "")
+  end
+  return table.concat(said, "\n")
+end
+
+
 --- Validates, compiles and runs init as `moongate check` does. Raises what it would print.
-local function bundle_of(text, modules, folder)
-  local read, sources = bundle.recorder(reader(text, modules, check.options().read, folder or "filters"))
+local function bundle_of(text, modules, folders)
+  local read, sources = bundle.recorder(reader(text, modules, check.options().read, folders))
   local options = check.options(read)
   options.host = with_modules(compile.host(), modules)
   local settings = assert(conf.load_server(nil, options))
   local loaded, lines = conf.load_routes(ROUTES, options)
-  if not loaded then error(table.concat(lines, "\n"), 0) end
+  if not loaded then error(in_words_of_the_spec(lines), 0) end
   local compiled, why = compile.build(bundle.decode_config(bundle.encode_config(loaded.config)), loaded.loader)
   if not compiled then error(why, 0) end
   return bundle.emit {
@@ -190,6 +228,13 @@ local function bundle_of(text, modules, folder)
 end
 
 
+--- bytes without the first text in it.
+local function without(bytes, text)
+  local first, last = bytes:find(text, 1, true)
+  return bytes:sub(1, first - 1) .. bytes:sub(last + 1)
+end
+
+
 -- The words of a spec ---------------------------------------------------------------------------------------------
 
 
@@ -200,15 +245,38 @@ Session.__index = Session
 --- Sends the request, count times on one connection (once unless given), and tells how the last one went.
 -- @return { status, response = { status, head, body, header(), values() },
 --   upstream = { method, target, head, body, header(), values() } or nil when it was not asked,
+--   http = name → the last request of moongate.http to it, in the same form, or nil,
 --   attributes = name → value, logs = list of { level, text }, error = why the gateway answered itself, or nil }
 function Session:run(count)
   seen = { logs = {}, attributes = {} }
-  local upstream, client = moongate_kit.run(self.request, self.response, count or 1)
-  local response = response_of(client)
+  local upstream, client, asked = moongate_kit.run(self.request, self.response, count or 1, false, self.calls)
+  local response, calls = response_of(client), {}
+  for i, name in ipairs(self.called) do
+    calls[name] = asked[i] and request_of(without(asked[i], CALL_PREFIX .. name)) or nil
+  end
   return {
     status = response and response.status, response = response, upstream = request_of(upstream),
-    attributes = seen.attributes, logs = seen.logs, error = seen.error,
+    attributes = seen.attributes, logs = seen.logs, error = seen.error, http = calls,
   }
+end
+
+
+--- The routes that moongate.http may reach, one for each answer in options.http.
+-- @return routes as in routes.yaml, their names in order, and what the kit answers them: list of { prefix, response }
+local function callable_routes(options)
+  local routes, names, calls = {}, {}, {}
+  for name in pairs(options.http or {}) do names[#names + 1] = name end
+  table.sort(names)
+  for i, name in ipairs(names) do
+    if not tostring(name):find("^[%w_]+$") then error("moongate.test: http takes names of letters, digits and _", 4) end
+    local prefix = CALL_PREFIX .. name
+    routes[i] = {
+      id = name, match = NOTHING,
+      upstream = { targets = { { url = ("http://127.0.0.1:%d%s"):format(moongate_kit.port(), prefix) } } },
+    }
+    calls[i] = { prefix, options.http[name] }
+  end
+  return routes, names, calls
 end
 
 
@@ -217,7 +285,9 @@ end
 -- @param options.filters   or several: list of { filter =, conf =, on_error = }
 -- @param options.request   the client's request, head and body; GET / unless given
 -- @param options.response  what the upstream answers, head and body; 200 with the body "ok" unless given
--- @param options.folder    where the user's filters are; "filters" unless given
+-- @param options.http      what moongate.http gets: name of the route that a filter needs → answer, head and body
+-- @param options.folder    where the user's filters are; unless given, filters/ in the working directory, then around
+--   the spec: filters/ beside it, beside it, filters/ beside its folder
 -- @param options.bare      true: nothing but the filters runs, so attributes and error stay empty
 function test.load(options)
   for key in pairs(options) do
@@ -225,13 +295,13 @@ function test.load(options)
   end
   local modules = {}
   seen = { logs = {}, attributes = {} }
-  local text = encode {
-    routes = { {
-      id = "test", match = { { PathPrefix = { prefix = "/" } } }, filters = filter_entries(options, modules),
-      upstream = { targets = { { url = ("http://127.0.0.1:%d"):format(moongate_kit.port()) } } },
-    } },
-  }
-  local bytes = bundle_of(text, modules, options.folder)
+  local routes, called, calls = callable_routes(options)
+  table.insert(routes, 1, {
+    id = "test", match = { { PathPrefix = { prefix = "/" } } }, filters = filter_entries(options, modules),
+    upstream = { targets = { { url = ("http://127.0.0.1:%d"):format(moongate_kit.port()) } } },
+  })
+  local text = encode { routes = routes }
+  local bytes = bundle_of(text, modules, folders_of(options))
   local parts = assert(bundle.parse(bytes))
   moongate_kit.load(bytes, function(pointer)
     local generation = ffi.cast("struct mg_generation *", pointer)
@@ -239,6 +309,7 @@ function test.load(options)
   end)
   return setmetatable({
     request = options.request or "GET / HTTP/1.1\r\nHost: test\r\n\r\n", response = options.response or RESPONSE,
+    called = called, calls = calls,
   }, Session)
 end
 

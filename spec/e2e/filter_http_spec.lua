@@ -16,7 +16,7 @@ return f
 ]]
 
 
-local function gateway_with(authz_port, origin_port, source)
+local function gateway_with(authz_port, origin_port, source, authz_path)
   return h.gateway {
     filters = { auth = source or AUTH },
     routes = ([[
@@ -24,12 +24,12 @@ routes:
   - id: authz
     match: []
     filters: []
-    upstream: { targets: [ { url: "http://127.0.0.1:%d" } ] }
+    upstream: { targets: [ { url: "http://127.0.0.1:%d%s" } ] }
   - id: all
     match: [ { PathPrefix: { prefix: / } } ]
     filters: [ auth ]
     upstream: { targets: [ { url: "http://127.0.0.1:%d" } ] }
-]]):format(authz_port, origin_port),
+]]):format(authz_port, authz_path or "", origin_port),
   }
 end
 
@@ -47,6 +47,15 @@ describe("moongate.http", function()
     assert.equal("GET /check?u=1 HTTP/1.1", authz.requests[1].line)
     assert.is_nil(authz.requests[1]:header("x-forwarded-for"))
     assert.equal(1, authz.connections)
+  end)
+
+  it("goes below the path of the target's URL, as what is proxied does", function()
+    local authz = h.origin("HTTP/1.1 200 OK\r\nX-Role: admin\r\nContent-Length: 2\r\n\r\nok")
+    for _, path in ipairs { "/v1", "/v1/" } do
+      local gateway = gateway_with(authz.port, h.origin().port, nil, path)
+      assert.equal(200, gateway:get("/").status)
+      assert.equal("GET /v1/check?u=1 HTTP/1.1", authz.requests[#authz.requests].line)
+    end
   end)
 
   it("gives the answer's status and body, also in chunks", function()

@@ -17,6 +17,23 @@ describe("moongate test", function()
     end
   end
 
+  it("finds the filters around a spec, wherever it is started", function()
+    local filter = "return { api = 1, request = function(req) req:set_header('x-mine', 'yes') end }"
+    local spec = [[
+      it("runs", function()
+        local result = require("moongate.test").run { filter = "mine" }
+        assert.equal("yes", result.upstream:header("x-mine"))
+      end)]]
+    for _, place in ipairs { "/filters/mine.lua", "/spec/mine.lua", "/spec/filters/mine.lua" } do
+      local folder = h.folder()
+      for _, name in ipairs { "/filters", "/spec", "/spec/filters" } do h.make_folder(folder .. name) end
+      h.write(folder .. place, filter)
+      h.write(folder .. "/spec/mine_spec.lua", spec)
+      local run = h.moongate { "test", folder .. "/spec/mine_spec.lua" }
+      assert.equal(0, run.code, place .. run.out .. run.err)
+    end
+  end)
+
   it("ends with 1 when a spec fails, and passes busted's arguments on", function()
     local folder = h.folder()
     h.write(folder .. "/a_spec.lua", [[

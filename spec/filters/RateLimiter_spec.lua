@@ -157,3 +157,56 @@ describe("RateLimiter", function()
     end
   end)
 end)
+
+
+describe("moongate.limiter and moongate.breaker", function()
+  after_each(h.cleanup)
+
+  local function check(init)
+    local folder = h.folder()
+    h.make_folder(folder .. "/filters")
+    h.write(folder .. "/filters/mine.lua", ("local f = { api = 1 }\nfunction f.init()\n  local made = %s\n" ..
+      "  return made\nend\nfunction f.request() end\nreturn f\n"):format(init))
+    h.write(folder .. "/routes.yaml", h.route_to(1, "    filters: [ mine ]\n"))
+    return h.moongate { "check", "--routes", folder .. "/routes.yaml" }
+  end
+
+  it("need few numbers, and say of a wrong one which line has it", function()
+    for _, init in ipairs { "moongate.limiter { capacity = 3 }", "moongate.breaker {}",
+      "moongate.limiter { capacity = 3, period = 50, ipv6_prefix = 48 }", "moongate.breaker { cooldown = 0 }" } do
+      local result = check(init)
+      assert.equal(0, result.code, init .. result.err)
+    end
+    for init, why in pairs {
+      ["moongate.limiter {}"] = "moongate.limiter: capacity must be a number above 0",
+      ["moongate.limiter()"] = "moongate.limiter: takes a table of options",
+      ["moongate.limiter { capacity = 0 }"] = "capacity must be a number above 0",
+      ["moongate.limiter { capacity = 1, refill_tokens = 0 }"] = "refill_tokens must be a number above 0",
+      ["moongate.limiter { capacity = 1, perod = 5 }"] = "unknown option perod (did you mean period?)",
+      ["moongate.limiter { capacity = 1/0 }"] = "capacity must be a number above 0",
+      ["moongate.breaker { failures = '3' }"] = "failures must be a number above 0",
+    } do
+      local result = check(init)
+      assert.equal(1, result.code, init)
+      assert.truthy(result.err:find(why, 1, true), result.err)
+      assert.truthy(result.err:find("filters/mine.lua:3:", 1, true), result.err)
+    end
+  end)
+
+  it("count a second's worth by default", function()
+    local source = [[
+      local f = { api = 1 }
+      function f.init() return moongate.limiter { capacity = 2 } end
+      function f.request(req, _, limiter)
+        if limiter:take(req) > 0 then return req:respond(429) end
+      end
+      return f]]
+    local to_origin = h.route_to(h.origin().port, "    filters: [ mine ]\n")
+    local gw = h.gateway { routes = to_origin, filters = { mine = source } }
+    local codes = {}
+    for i = 1, 4 do codes[i] = gw:get("/").status end
+    assert.same({ 200, 200, 429 }, { codes[1], codes[2], codes[3] })
+    h.sleep(1.1)
+    assert.equal(200, gw:get("/").status)
+  end)
+end)

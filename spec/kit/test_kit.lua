@@ -80,6 +80,53 @@ describe("moongate.test", function()
     end
   end)
 
+  it("says of wrong options what is wrong, not where in a file that nobody wrote", function()
+    local ok, why = pcall(kit.run, { filter = "SetStatus", conf = { status = "high" } })
+    assert.is_false(ok)
+    assert.equal('moongate.test: filters[0].SetStatus.status: found "high", accepted: a whole number from 200 to 599',
+      tostring(why))
+  end)
+
+  it("begins anew with what counts", function()
+    local conf = { capacity = 1, refill_tokens = 1, refill_period = "1h" }
+    for _ = 1, 3 do
+      local session = kit.load { filter = "RateLimiter", conf = conf }
+      assert.equal(200, session:run().status)
+      assert.equal(429, session:run().status)
+    end
+  end)
+
+  it("answers what a filter asks by moongate.http, and shows it", function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    assert(require("lfs").mkdir(folder))
+    local file = assert(io.open(folder .. "/asks.lua", "w"))
+    file:write([[
+      local f = { api = 1, needs = { http = { "authz", "other" } } }
+      function f.request(req)
+        local answer = moongate.http("authz", { path = "/check?a=1", headers = { ["x-user"] = req:header("x-user") } })
+        if answer.status ~= 200 then return req:respond(403, answer.body) end
+        req:set_header("x-scope", answer.headers["x-scope"])
+      end
+      return f]])
+    file:close()
+    local function run(answer)
+      return kit.run { filter = "asks", folder = folder, request = "GET / HTTP/1.1\r\nHost: a\r\nX-User: me\r\n\r\n",
+        http = { authz = answer, other = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" } }
+    end
+    local passed = run "HTTP/1.1 200 OK\r\nX-Scope: all\r\nContent-Length: 2\r\n\r\nok"
+    assert.equal("all", passed.upstream:header("x-scope"))
+    assert.equal("/check?a=1", passed.http.authz.target)
+    assert.equal("me", passed.http.authz:header("x-user"))
+    assert.is_nil(passed.http.other)
+    local refused = run "HTTP/1.1 401 No\r\n\r\nnot you"
+    assert.equal(403, refused.status)
+    assert.equal("not you", refused.response.body)
+    assert.is_nil(refused.upstream)
+    os.remove(folder .. "/asks.lua")
+    require("lfs").rmdir(folder)
+  end)
+
   it("shows what failures cost", function()
     local filter = { api = 1, request = function() error("broken") end }
     local failed = kit.run { filter = filter }
