@@ -217,6 +217,11 @@ double mg_wall_time(void)
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+const char *mg_failure_hint(const char *message)
+{
+  return mg_script_hint(message);
+}
+
 void mg_script_log(int level, const char *text, size_t len)
 {
   struct mg_log_about about = {0};

@@ -188,10 +188,44 @@ static void give_back(struct mg_script *script, struct mg_coroutine coroutine)
   script->idle_count++;
 }
 
+/* The gateway's own Lua, whose lines say nothing to who wrote a filter. */
+static bool is_own(const char *source)
+{
+  return strncmp(source, "lua/", 4) == 0;
+}
+
+/* What was called wrongly fails in the gateway's own Lua: the message then names the line that called. */
+static void append_message(lua_State *L, struct mg_buf *error)
+{
+  lua_Debug frame;
+  const char *message = lua_tostring(L, -1), *rest = message ? strstr(message, ": ") : NULL;
+  bool own = message && rest && is_own(message);
+  for (int level = 0; own && lua_getstack(L, level, &frame); level++) {
+    lua_getinfo(L, "Sl", &frame);
+    if (frame.currentline <= 0 || frame.source[0] != '@' || is_own(frame.short_src)) continue;
+    mg_buf_printf(error, "%s:%d%s", frame.short_src, frame.currentline, rest);
+    return;
+  }
+  append_top(L, error);
+}
+
+const char *mg_script_hint(const char *message)
+{
+  static const char *const without[] = {"io", "ffi", "jit", "debug", "package", "collectgarbage", "dofile", "loadfile"};
+  const char *global = strstr(message, "global '");
+  for (size_t i = 0; global && i < sizeof without / sizeof without[0]; i++) {
+    size_t len = strlen(without[i]);
+    if (strncmp(global + 8, without[i], len) == 0 && global[8 + len] == '\'')
+      return " (filters run without it; see \"What a filter may not do\" in filters/README.md)";
+  }
+  return "";
+}
+
 /* A traceback of where a dead coroutine failed, as one line. */
 static void append_failure(lua_State *L, struct mg_buf *error)
 {
-  append_top(L, error);
+  append_message(L, error);
+  if (lua_isstring(L, -1)) mg_buf_printf(error, "%s", mg_script_hint(lua_tostring(L, -1)));
   lua_Debug frame;
   for (int level = 0; level < 8 && lua_getstack(L, level, &frame); level++) {
     lua_getinfo(L, "Sl", &frame);

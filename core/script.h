@@ -52,6 +52,8 @@ int mg_script_resume(struct mg_script *script, struct mg_coroutine *waiting, str
 /** Calls the function behind ref with a number and an index; 1 or 0 by the truth of its result, or MG_ESCRIPT. It
  * may not yield. */
 int mg_script_ask(struct mg_script *script, int ref, double argument, unsigned index, struct mg_buf *error);
+/** What to add to a filter's error message that misses what the sandbox does not have; "" mostly. */
+const char *mg_script_hint(const char *message);
 /** What a call waits for, by what it yielded: ("sleep", milliseconds), or ("job"), ("call") for one that it has
  * prepared. */
 enum mg_wait { MG_WAIT_NOTHING, MG_WAIT_SLEEP, MG_WAIT_JOB, MG_WAIT_CALL };

@@ -123,7 +123,7 @@ local function start_filter(filter, loader, scope, position)
     loader.host.guards:enter(scope, filter.name, position)
     local ok, state = pcall(module.init, entry.conf)
     loader.host.guards:leave()
-    if not ok then error(("%s: init of filter %s failed: %s"):format(place, filter.name, tostring(state)), 0) end
+    if not ok then error(("%s: init of filter %s failed: %s"):format(place, filter.name, handles.hinted(state)), 0) end
     entry.state = state
   end
   return entry

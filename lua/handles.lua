@@ -23,6 +23,8 @@ local REASONS = {
   [C.MG_LUA_FRAMING] = "the gateway alone sets this header",
   [C.MG_LUA_TARGET] = "not a path, query, host or target that can be sent",
   [C.MG_LUA_REGEX] = "the regular expression took too long",
+  [C.MG_LUA_BUSY] = "too much else is being computed",
+  [C.MG_LUA_BODY] = 'the body is not held; declare body = { request = "buffer" }, or response',
 }
 local SOURCES = {
   [C.MG_SOURCE_UPSTREAM] = "upstream", [C.MG_SOURCE_FILTER] = "filter", [C.MG_SOURCE_GATEWAY] = "gateway",
@@ -32,6 +34,13 @@ local SOURCES = {
 local function fail(code, method, name)
   local reason = REASONS[code] or "failed"
   error(name and ("%s(%q): %s"):format(method, tostring(name), reason) or ("%s: %s"):format(method, reason), 3)
+end
+
+
+--- What went wrong in a filter, as text, with a word about what a sandbox does not have if that is it.
+local function hinted(why)
+  local text = tostring(why)
+  return text .. to_string(C.mg_failure_hint(text))
 end
 
 
@@ -461,5 +470,5 @@ ffi.metatype("struct mg_exchange", { __index = exchange, __metatable = false })
 
 return {
   request = request, response = response, exchange = exchange, LEVELS = LEVELS, fail = fail, as_text = as_text,
-  add_answer_headers = add_answer_headers,
+  add_answer_headers = add_answer_headers, hinted = hinted,
 }

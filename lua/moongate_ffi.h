@@ -135,6 +135,7 @@ int mg_exchange_set_attribute(struct mg_exchange *exchange, const char *name, si
 const char *mg_exchange_attribute_name(struct mg_exchange *exchange, unsigned nth, int *len);
 const char *mg_exchange_attribute(struct mg_exchange *exchange, const char *name, size_t name_len, int *len);
 double mg_wall_time(void); /* seconds since 1970 */
+const char *mg_failure_hint(const char *message); /* what to add to a filter's error message; "" mostly */
 void mg_script_log(int level, const char *text, size_t len);
 void mg_script_filter_failed(struct mg_exchange *exchange, const char *message, size_t len);
 /* Which filter runs. A chain writes this itself between two filters; where the time is taken, and wherever a call more

@@ -19,7 +19,15 @@ local VALUE = { type = "string", required = true, secret = true }
 local REGEXP = { type = "regexp", required = true }
 local SECRET_REGEXP = { type = "regexp", required = true, secret = true }
 local PARAMETER = { type = "string", required = true, min = 1 }
-local METHOD = { type = "string", pattern = NAME.pattern, max = 32, accepted = "a method such as GET" }
+local STANDARD_METHODS = { GET = true, HEAD = true, POST = true, PUT = true, DELETE = true, CONNECT = true,
+  OPTIONS = true, TRACE = true, PATCH = true }
+local METHOD = {
+  type = "string", pattern = NAME.pattern, max = 32, accepted = "a method such as GET",
+  check = function(value) -- RFC 9110, 9.1: the name of a method is case-sensitive
+    if STANDARD_METHODS[value] or not STANDARD_METHODS[value:upper()] then return value end
+    return nil, ("found %q, which no client sends (did you mean %s?)"):format(value, value:upper())
+  end,
+}
 local HOST = {
   type = "string", min = 1, max = 255, accepted = "a host name without port, such as example.com or *.example.com",
   check = function(value)

@@ -241,6 +241,14 @@ describe("every file", function()
     check(faults)
   end)
 
+  it("has a sentence for every code that C gives to Lua", function()
+    local faults, said = {}, read("lua/handles.lua")
+    for name in read("lua/moongate_ffi.h"):match("enum {(.-)}"):gmatch("MG_LUA_%u+") do
+      if name ~= "MG_LUA_OK" and not said:find(("[C.%s] = "):format(name), 1, true) then faults[#faults + 1] = name end
+    end
+    check(faults)
+  end)
+
   it("leaves nothing for later", function()
     local faults, words = {}, { "TO" .. "DO", "FIX" .. "ME", "XX" .. "X:" }
     for _, path in ipairs(SOURCES) do

@@ -311,3 +311,35 @@ return { routes = {
     assert.equal("odd", gateway:get("/ab").body)
   end)
 end)
+
+
+describe("a message about a filter's mistake", function()
+  after_each(h.cleanup)
+
+  local function log_of(statement)
+    local source = ("local f = { api = 1 }\nfunction f.request(req)\n  %s\nend\nreturn f\n"):format(statement)
+    local gateway = h.gateway { routes = h.route_to(h.origin().port, "    filters: [ f ]\n"), filters = { f = source } }
+    assert.equal(500, gateway:get("/").status)
+    return h.eventually(function() return gateway.child:errors():match("[^\n]* failed: [^\n]*") end, 5, "the log")
+  end
+
+  it("names the filter's line, whoever noticed it", function()
+    for _, statement in ipairs { "req:header(nil)", "req:set_header('x')", "req:has()", "local t = nil; t.x = 1",
+      "req:respond('high')", "error('mine')" } do
+      local said = log_of(statement)
+      assert.truthy(said:find("failed: filters/f.lua:3: ", 1, true), said)
+    end
+  end)
+
+  it("says of a body that is not held how it would be", function()
+    assert.truthy(log_of("req:body()"):find('declare body = { request = "buffer" }', 1, true))
+  end)
+
+  it("says of what the sandbox lacks that it does", function()
+    for _, statement in ipairs { "io.open('x')", "local x = ffi.C", "debug.traceback()" } do
+      local said = log_of(statement)
+      assert.truthy(said:find('filters run without it; see "What a filter may not do"', 1, true), said)
+    end
+    assert.is_nil(log_of("mine.x = 1"):find("filters run without it", 1, true))
+  end)
+end)

@@ -87,6 +87,7 @@ local REFUSED = {
   { "[ { Host: { hosts: [] } } ]", "found a list, accepted: a list of at least 1 items" },
   { "[ { Host: { hosts: 'h:80' } } ]", 'found "h:80", accepted: a host name without port' },
   { "[ { Host: { hosts: 'a.*.b' } } ]", "accepted: a host name without port" },
+  { "[ { Method: { include: get } } ]", 'found "get", which no client sends (did you mean GET?)' },
   { "[ { Method: { include: 'GE T' } } ]", 'found "GE T", accepted: a method such as GET' },
   { "[ { RequestHeader: { name: 'a b', value: c } } ]", 'found "a b", accepted: a name of letters' },
   { "[ { RequestHeader: { name: a } } ]", "RequestHeader.value: is required" },
