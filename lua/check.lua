@@ -253,11 +253,47 @@ local function target_list(upstream)
 end
 
 
-local function route_lines(add, route, module_of)
+local SHADOWS_MAX = 500
+
+
+local function journal_words(direction)
+  local overrides = {}
+  for i, override in ipairs(direction.overrides or {}) do
+    local first, last = override.first, override.last
+    local class = first % 100 == 0 and last == first + 99 and ("%dxx"):format(first / 100)
+    local range = class or first == last and tostring(first) or ("%d-%d"):format(first, last)
+    overrides[i] = ("%s %s"):format(range, override.level)
+  end
+  return direction.level .. (#overrides > 0 and (" (%s)"):format(table.concat(overrides, ", ")) or "")
+end
+
+
+--- The route before that takes whatever this one would, as far as that is plain from their predicates; or nil.
+local function shadow_of(routes, index, module_of)
+  if index > SHADOWS_MAX then return nil end -- each is held against all before it
+  for i = 1, index - 1 do
+    local before, decides = routes[i], false
+    for _, filter in ipairs(before.filters) do
+      local module = module_of and module_of(filter)
+      decides = decides or not module or module.match ~= nil
+    end
+    if not decides and predicates.covers(before.match, routes[index].match) then return before.id end
+  end
+end
+
+
+local function route_lines(add, routes, index, module_of)
+  local route = routes[index]
   add("  %s", route.id)
   add("    match    %s", predicates.words(route.match))
+  local shadow = shadow_of(routes, index, module_of)
+  if shadow then add("             never comes to it: route %s takes all of that before", shadow) end
   add("    filters  %s", filter_list(route.filters, module_of))
-  local upstream = route.upstream
+  local journal, upstream = route.journal, route.upstream
+  local nothing = journal and journal_words(journal.request) .. journal_words(journal.response) == "NONENONE"
+  if journal and not nothing then
+    add("    journal  request %s, response %s", journal_words(journal.request), journal_words(journal.response))
+  end
   if not upstream then return add("    targets  none") end
   add("    targets  %s", target_list(upstream))
   add("    limits   %s, connect %s, read %s, retries %d%s", upstream.strategy,
@@ -304,7 +340,7 @@ function check.describe(config, settings, workers, module_of)
   if #config.global_filters > 0 then
     add("  global filters, before each route's: %s", filter_list(config.global_filters, module_of))
   end
-  for _, route in ipairs(config.routes) do route_lines(add, route, module_of) end
+  for index in ipairs(config.routes) do route_lines(add, config.routes, index, module_of) end
   add("limits")
   for _, shown in ipairs(SHOWN) do lines[#lines + 1] = limit_text(settings, shown, workers) end
   return table.concat(lines, "\n") .. "\n"
@@ -330,7 +366,7 @@ function check.main(argv)
   if not loaded then
     say(lines, "")
     if routes == "routes.yaml" and not read_disk(routes) then
-      say({ "a routes file is named with --routes or MOONGATE_ROUTES_CONFIG" }, "moongate check: ")
+      say({ "a routes file is named with --routes or MOONGATE_ROUTES_CONFIG" }, "moongate: ")
     end
     return FAILED
   end

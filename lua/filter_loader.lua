@@ -213,6 +213,9 @@ end
 
 
 function Loader:unknown(name)
+  for _, known in ipairs(self:names()) do -- listed, and not to be read: a link to nothing, say
+    if known == name then return ("filter %s is there, but its file cannot be read"):format(name) end
+  end
   local hint = suggest.hint(name, self:names(), NEAREST_SHOWN)
   return ("unknown filter %s%s; moongate filters shows those that are there"):format(name, hint)
 end

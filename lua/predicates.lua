@@ -309,4 +309,45 @@ function predicates.words(match)
 end
 
 
+local function begins(text, prefix) return text:sub(1, #prefix) == prefix end
+
+
+local PATHS = { path = true, prefix = true, segments = true }
+
+
+--- Whether one leaf holds wherever another does. What a function decides is never known.
+local function leaf_covers(wide, narrow)
+  if wide.kind == "prefix" then return PATHS[narrow.kind] and begins(narrow.value, wide.value) end
+  if wide.kind == "segments" then
+    local base = wide.value:gsub("/$", "")
+    if narrow.kind ~= "prefix" and PATHS[narrow.kind] and narrow.value == base then return true end
+    return PATHS[narrow.kind] and begins(narrow.value, base .. "/")
+  end
+  if wide.kind == "has_header" and narrow.kind == "header" then return wide.name == narrow.name end
+  return wide.kind ~= "opaque" and wide.kind == narrow.kind and wide.name == narrow.name and wide.value == narrow.value
+end
+
+
+local function any(list, test)
+  for _, child in ipairs(list) do
+    if test(child) then return true end
+  end
+  return false
+end
+
+
+--- True where it is plain that wide holds wherever narrow does. False says nothing.
+-- @param wide, narrow match trees, or nil for one that never holds
+function predicates.covers(wide, narrow)
+  if not wide or not narrow then return false end
+  local function covered(child) return predicates.covers(wide, child) end
+  local function covering(child) return predicates.covers(child, narrow) end
+  if narrow.op == "or" then return not any(narrow, function(child) return not covered(child) end) end
+  if narrow.op == "and" and any(narrow, covered) then return true end
+  if wide.op == "or" then return any(wide, covering) end
+  if wide.op == "and" then return not any(wide, function(child) return not covering(child) end) end
+  return wide.kind ~= nil and narrow.kind ~= nil and leaf_covers(wide, narrow) == true
+end
+
+
 return predicates

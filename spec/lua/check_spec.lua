@@ -51,6 +51,32 @@ limits
     assert.truthy(text:find("\n  limits.max_entity_size +none\n"), text)
   end)
 
+  it("shows what is recorded, and a route that another keeps everything from", function()
+    local options = support.options({ ["routes.yaml"] = [[
+routes:
+  - id: all
+    match: [ { PathPrefix: { prefix: /a } } ]
+    journal:
+      request: { level: METADATA }
+      response: { level: METADATA, status_overrides: { 5xx: HEADERS, 404: NONE } }
+    upstream: { targets: [ { url: "http://a" } ] }
+  - id: hidden
+    match: [ { PathPrefix: { prefix: /abc } }, { Method: { include: GET } } ]
+    upstream: { targets: [ { url: "http://a" } ] }
+  - id: seen
+    match: [ { PathPrefix: { prefix: / } } ]
+    upstream: { targets: [ { url: "http://a" } ] }
+]] })
+    local loaded = assert(conf.load_routes("routes.yaml", options))
+    local settings = assert(conf.load_server(nil, options))
+    local text = check.describe(loaded.config, settings)
+    assert.truthy(text:find("\n    journal  request METADATA, response METADATA (", 1, true), text)
+    assert.truthy(text:find("5xx HEADERS", 1, true) and text:find("404 NONE", 1, true), text)
+    local shadowed = "method is GET\n             never comes to it: route all takes all of that before\n"
+    assert.truthy(text:find(shadowed, 1, true), text)
+    assert.equal(1, select(2, text:gsub("never comes to it", "")))
+  end)
+
   it("prints the share of each worker", function()
     local text = described("server: { max_connections: 1001 }\n", 4)
     assert.truthy(text:find("\n  server.max_connections +1001 %(251 in each of 4 workers%)\n"), text)

@@ -154,3 +154,37 @@ describe("predicates", function()
     end
   end)
 end)
+
+
+describe("a condition", function()
+  local function tree(text)
+    local options = support.options({ ["routes.yaml"] = ("routes:\n  - id: a\n    match: %s\n" ..
+      "    upstream: { targets: [ { url: 'http://a' } ] }\n"):format(text) })
+    return require("moongate.conf").load_routes("routes.yaml", options).config.routes[1].match
+  end
+
+  it("covers another where that is plain, and only there", function()
+    local prefix, under = "{ PathPrefix: { prefix: %s } }", "{ PathPrefix: { prefix: %s, segments: true } }"
+    local path, get = "{ Path: { path: %s } }", "{ Method: { include: GET } }"
+    local host = "{ Host: { hosts: [ a.b, c.d ] } }"
+    for _, case in ipairs {
+      { prefix:format "/a", prefix:format "/a", true }, { prefix:format "/a", path:format "/ab", true },
+      { prefix:format "/a", under:format "/a/b", true }, { prefix:format "/ab", prefix:format "/a", false },
+      { under:format "/a", under:format "/a", true }, { under:format "/a", path:format "/a", true },
+      { under:format "/a", path:format "/ab", false }, { under:format "/a", prefix:format "/a", false },
+      { under:format "/a", prefix:format "/a/", true }, { path:format "/a", prefix:format "/a", false },
+      { prefix:format "/", prefix:format "/b" .. ", " .. get, true },
+      { prefix:format "/" .. ", " .. get, prefix:format "/b", false },
+      { prefix:format "/" .. ", " .. get, get .. ", " .. prefix:format "/b", true },
+      { host, "{ Host: { hosts: c.d } }", true }, { "{ Host: { hosts: c.d } }", host, false },
+      { "{ MatchPath: { regexp: a } }", "{ MatchPath: { regexp: a } }", false },
+      { "{ HasRequestHeader: { name: a } }", "{ RequestHeader: { name: a, value: b } }", true },
+      { "{ RequestHeader: { name: a, value: b } }", "{ RequestHeader: { name: a, value: c } }", false },
+      { "{ not: { Path: { path: /x } } }", path:format "/y", false },
+    } do
+      assert.equal(case[3], predicates.covers(tree("[ " .. case[1] .. " ]"), tree("[ " .. case[2] .. " ]")),
+        case[1] .. " over " .. case[2])
+    end
+    assert.is_false(predicates.covers(nil, tree("[ " .. get .. " ]")))
+  end)
+end)
