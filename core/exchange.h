@@ -170,8 +170,8 @@ struct mg_exchange {
   struct mg_call *call;             /* a filter's request of its own, in the arena */
   uint64_t call_timeout_ms;
   bool call_runs;
-  struct mg_sleep *asleep; /* that filter, for a time it said */
-  struct mg_timer retry;   /* the record could not begin: when to try again */
+  struct mg_sleep *asleep;     /* that filter, for a time it said */
+  struct mg_timer retry;       /* the record could not begin: when to try again */
   struct mg_file *file;        /* opened by a filter */
   uint64_t file_at, file_left; /* of it, still to be sent */
   uint64_t file_near;          /* up to here it is in memory, as far as is known */
