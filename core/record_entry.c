@@ -217,8 +217,9 @@ static void choose_messages(const struct mg_exchange *ex, unsigned request, unsi
     heads[MG_CLIENT_REQUEST] = client_head(ex, request >= MG_LEVEL_HEADERS);
     heads[MG_UPSTREAM_REQUEST] = split_head(ex->up_head, request >= MG_LEVEL_HEADERS);
   }
-  if (ex->source == MG_FROM_UPSTREAM) heads[MG_UPSTREAM_RESPONSE] = split_head(ex->response.raw, in_headers);
-  if (ex->head_sent) heads[MG_CLIENT_RESPONSE] = split_head(ex->client_head, in_headers);
+  heads[MG_UPSTREAM_RESPONSE] =
+      split_head(ex->source == MG_FROM_UPSTREAM ? ex->response.raw : mg_str("", 0), in_headers);
+  heads[MG_CLIENT_RESPONSE] = split_head(ex->head_sent ? ex->client_head : mg_str("", 0), in_headers);
   out->line = request >= MG_LEVEL_METADATA && !record->has_line;
   if (request >= MG_LEVEL_HEADERS)
     out->blocks = (uint8_t)(1 << MG_UPSTREAM_REQUEST | (record->has_headers ? 0 : 1 << MG_CLIENT_REQUEST));
