@@ -259,7 +259,7 @@ static void on_gateway_listens(struct demo *demo)
   if (demo->management[0]) printf("  http://%s/   what it does, live\n", demo->management);
   printf("  %s journal find %s/journals   what was recorded; `show ID` in place of `find`: the messages\n\n",
          demo->executable, demo->folder);
-  printf("Now edit %s/filters/greet.lua, save it and ask again: the next request runs the new filter.\n"
+  printf("Now edit %s/filters/greet.lua and save it: a line here says from when on requests run the new filter.\n"
          "A version that does not load is reported here, and the one before goes on.\n"
          "Ctrl-C ends the demonstration; the folder stays.\n",
          demo->folder);
