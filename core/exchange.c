@@ -141,7 +141,6 @@ enum mg_next mg_exchange_fail(struct mg_exchange *ex, int err)
   ex->source = MG_FROM_GATEWAY;
   ex->answered = true;
   ex->answer_is_held = false;
-  ex->piece_waits = false;
   ex->script_done = false;
   ex->response_at = (int8_t)ex->depth;
   ex->skip_filters = ex->skip_filters || ex->route < 0 || err == MG_ESCRIPT;

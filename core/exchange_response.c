@@ -116,10 +116,22 @@ static bool wants_body(const struct mg_exchange *ex)
   return ex->plan && ex->plan->holds_answer && ex->source == MG_FROM_UPSTREAM && !ex->answer_is_held && !ex->tunnel;
 }
 
+/* An exchange has one function that waits: a piece of the request that one holds goes on before anything is done with
+ * the answer. 0, MG_EAGAIN_LATER, or an error. */
+static int let_request_piece_go(struct mg_exchange *ex)
+{
+  if (!ex->piece_waits || ex->piece_ref != ex->plan->chunk_request_ref) return 0;
+  int err = mg_exchange_send_body(ex);
+  return err ? err : ex->piece_waits ? MG_EAGAIN_LATER : 0;
+}
+
 enum mg_next mg_step_response(struct mg_exchange *ex)
 {
-  int err = wants_body(ex) ? mg_exchange_collect_answer(ex) : 0;
-  if (err == MG_EAGAIN_LATER) return MG_WAIT;
+  int err = let_request_piece_go(ex);
+  if (!err && wants_body(ex)) {
+    err = mg_exchange_collect_answer(ex);
+    if (err == MG_EAGAIN_LATER) return MG_WAIT;
+  }
   if (!err) err = run_filters(ex);
   if (err == MG_EAGAIN_LATER) {
     if (ex->up) mg_conn_pause(&ex->up->conn), mg_conn_timeout(&ex->up->conn, 0);
@@ -212,6 +224,8 @@ static enum mg_next relay_own(struct mg_exchange *ex)
 
 static enum mg_next relay_upstream(struct mg_exchange *ex)
 {
+  int request_err = let_request_piece_go(ex);
+  if (request_err && request_err != MG_EAGAIN_LATER) return mg_exchange_break(ex, request_err);
   for (;;) {
     uv_buf_t bufs[6];
     unsigned count = 0;
@@ -284,6 +298,7 @@ void mg_exchange_account(struct mg_exchange *ex)
 {
   ex->counted = true;
   ex->ended_ns = uv_hrtime();
+  if (ex->waiting.L) mg_exchange_stop_waiting(ex); /* with a piece of a request that nobody wants any more */
   count_exchange(ex);
   if (ex->tally) count_for_route(ex);
   if (ex->gateway->access_log) mg_access_log_add(ex->gateway->access_log, ex);

@@ -158,6 +158,7 @@ void mg_exchange_stop_waiting(struct mg_exchange *ex)
   if (ex->call) mg_call_end(ex->call);
   ex->call_runs = false;
   if (ex->waiting.L) mg_script_drop(&ex->generation->script, &ex->waiting);
+  ex->piece_waits = false;
 }
 
 /* Starts what a filter that yielded waits for. */

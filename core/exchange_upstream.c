@@ -231,6 +231,7 @@ static enum mg_next try_failed(struct mg_exchange *ex)
   mg_exchange_leave_upstream(ex, false);
   ex->head_written = false;
   ex->held_sent = ex->last_given = false;
+  if (ex->piece_waits) mg_exchange_stop_waiting(ex);
   ex->up_err = err;
   mg_count(&ex->gateway->cell->count.upstream_retries, was_sent);
   if (again_here) {

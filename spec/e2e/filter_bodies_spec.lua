@@ -31,8 +31,8 @@ return f
 ]]
 
 
-local function gateway_with(list, sources, handler, server)
-  local origin = h.origin(handler)
+local function gateway_with(list, sources, handler, server, options)
+  local origin = h.origin(handler, options)
   local gateway = h.gateway {
     routes = h.route_to(origin.port, "    filters: " .. list .. "\n"), filters = sources, server = server,
   }
@@ -102,6 +102,38 @@ describe("a body in the hands of filters", function()
     local response = gateway:raw("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD")
     assert.equal(200, response.status)
     assert.is_nil(response:header("content-length"))
+  end)
+
+  it("keeps its filters apart where the answer comes while one waits with a piece of the request", function()
+    local source = [[
+local f = { api = 1, body = { request = "stream", response = "%s" } }
+function f.chunk(message, bytes, last)
+  if bytes == "def" then moongate.sleep(0.2) end
+  return bytes:upper()
+end
+function f.response(res) res:set_header("x-ran", "yes") end
+function f.log(ex) moongate.log("info", "logged " .. tostring(ex:status())) end
+return f
+]]
+    for _, mode in ipairs { "stream", "buffer" } do
+      for _, last in ipairs { "0\r\n\r\n", "" } do
+        local gateway = gateway_with("[ it ]", { it = source:format(mode) }, function(stream)
+          h.sleep(0.1)
+          stream:send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+          h.sleep(0.3)
+          return false
+        end, nil, { body = false })
+        local client = gateway:connect()
+        client:send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+        h.sleep(0.05)
+        client:send("3\r\ndef\r\n" .. last)
+        local response = client:response()
+        assert.same({ 200, "yes", mode == "stream" and "OK" or "ok" },
+          { response.status, response:header("x-ran"), response.body })
+        h.eventually(function() return gateway.child:errors():find("logged 200", 1, true) end, 5, "the log function")
+        client:close()
+      end
+    end
   end)
 
   it("of a filter that fails is a 500, or passes unchanged where on_error says continue", function()
