@@ -122,6 +122,7 @@ static int let_request_piece_go(struct mg_exchange *ex)
 {
   if (!ex->piece_waits || ex->piece_ref != ex->plan->chunk_request_ref) return 0;
   int err = mg_exchange_send_body(ex);
+  if (!err && !ex->piece_waits) mg_conn_read(&ex->up->conn);
   return err ? err : ex->piece_waits ? MG_EAGAIN_LATER : 0;
 }
 
@@ -230,6 +231,7 @@ static enum mg_next relay_upstream(struct mg_exchange *ex)
     uv_buf_t bufs[6];
     unsigned count = 0;
     struct mg_body_piece piece;
+    bool waited = ex->waiting.L != NULL;
     int err = next_piece(ex, &piece);
     if (err && err != MG_EAGAIN_LATER)
       return ex->head_sent ? mg_exchange_break(ex, err)
@@ -242,7 +244,8 @@ static enum mg_next relay_upstream(struct mg_exchange *ex)
     int result = send_client(ex, bufs, count);
     if (result < 0) return mg_exchange_break(ex, MG_ERESET);
     if (!err && (piece.last || ex->discard_body)) return finish_response(ex);
-    if (result == 1 && !ex->up_ended) { /* the client is slower than the upstream */
+    if (waited && !ex->waiting.L && result != 1) mg_conn_read(&ex->up->conn);
+    if ((result == 1 || ex->waiting.L) && !ex->up_ended) { /* the client or a filter is slower than the upstream */
       mg_conn_pause(&ex->up->conn);
       mg_conn_timeout(&ex->up->conn, 0);
     } else if (!ex->up_ended) {

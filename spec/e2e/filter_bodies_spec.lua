@@ -136,6 +136,27 @@ return f
     end
   end)
 
+  it("waits outside where its chunk function is slower than who sends it", function()
+    local slow = [[
+local f = { api = 1, body = { request = "stream", response = "stream" } }
+function f.chunk(message, bytes, last) moongate.sleep(0.1) return bytes end
+return f
+]]
+    local megabyte = ("x"):rep(2 ^ 20)
+    local gateway = gateway_with("[ slow ]", { slow = slow }, function(stream)
+      stream:send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+      while stream:send(megabyte, 1) do h.sleep(0) end -- as much as is taken
+      return false
+    end, nil, { body = false })
+    local client = gateway:connect()
+    client:send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n")
+    for _ = 1, 30 do client:send(megabyte, 0.05) end
+    local worker = assert(gateway:control("status").out:match("worker 0 +pid (%d+)"))
+    local most = tonumber(h.execute({ "grep", "VmHWM", "/proc/" .. worker .. "/status" }).out:match("%d+"))
+    client:close()
+    assert.is_true(most < 40000, most .. " KiB")
+  end)
+
   it("of a filter that fails is a 500, or passes unchanged where on_error says continue", function()
     local bad = 'local f = { api = 1, body = { response = "stream" } }\nfunction f.chunk() error("no") end\nreturn f\n'
     local answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
