@@ -132,8 +132,8 @@ static void on_sleep_over(uv_timer_t *timer)
   mg_exchange_run(ex);
 }
 
-/* Not shorter than asked for, though the loop's time is cut to milliseconds; and not 0, which would come before what the
- * loop has to read. */
+/* Not shorter than asked for, though the loop's time is cut to milliseconds; and not 0, which would come before what
+ * the loop has to read. */
 static void begin_sleep(struct mg_exchange *ex, double milliseconds)
 {
   struct mg_sleep *sleep = mg_alloc(sizeof *sleep);
