@@ -71,7 +71,8 @@ describe("stopping", function()
     local code = h.eventually(function() return child:poll() end, 10, "the end " .. when)
     local log = child:errors()
     assert.is_nil(log:find("signal %d+ %("), when .. ":\n" .. log)
-    assert.equal(0, code, when .. ":\n" .. log)
+    local unborn = log == "" and code == 128 + h.process.TERM -- not far enough to have a handler
+    assert.equal(0, unborn and 0 or code, when .. ":\n" .. log)
   end
 
   it("is clean at any moment of the start", function()
