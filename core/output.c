@@ -17,7 +17,6 @@ struct mg_outputs {
   int write, flush, close; /* functions of lua/outputs.lua, in the registry */
   bool want_bodies;
   bool ended;
-  char whole[64]; /* an output that is nothing before it is closed */
 };
 
 /* Calls a function behind ref with `arguments` values from the stack: true, "ended", or false and a message. */
@@ -50,8 +49,9 @@ static int take_function(lua_State *L, const char *name)
   return luaL_ref(L, LUA_REGISTRYINDEX);
 }
 
-/* open(config, folder, view) of lua/outputs.lua: a table, or nil and a message. */
-static bool open_set(struct mg_outputs *outputs, const char *config, const char *folder, struct mg_buf *why)
+/* open(config, folder, view, bit_by_bit) of lua/outputs.lua: a table, or nil and a message. */
+static bool open_set(struct mg_outputs *outputs, const char *config, const char *folder, enum mg_outputs_use use,
+                     struct mg_buf *why)
 {
   lua_State *L = outputs->script.L;
   lua_getglobal(L, "require");
@@ -61,15 +61,14 @@ static bool open_set(struct mg_outputs *outputs, const char *config, const char 
     lua_pushstring(L, config);
     lua_pushstring(L, folder ? folder : ".");
     lua_pushlightuserdata(L, &outputs->view);
-    if (lua_pcall(L, 3, 2, 0) == 0 && lua_istable(L, -2)) {
+    lua_pushboolean(L, use == MG_OUTPUTS_BIT_BY_BIT);
+    if (lua_pcall(L, 4, 2, 0) == 0 && lua_istable(L, -2)) {
       lua_pop(L, 1);
       outputs->write = take_function(L, "write");
       outputs->flush = take_function(L, "flush");
       outputs->close = take_function(L, "close");
       lua_getfield(L, -1, "want_bodies");
       outputs->want_bodies = lua_toboolean(L, -1);
-      lua_getfield(L, -2, "whole");
-      snprintf(outputs->whole, sizeof outputs->whole, "%s", lua_isstring(L, -1) ? lua_tostring(L, -1) : "");
       lua_settop(L, 0);
       return true;
     }
@@ -80,12 +79,12 @@ static bool open_set(struct mg_outputs *outputs, const char *config, const char 
   return false;
 }
 
-struct mg_outputs *mg_outputs_open(const char *config, const char *folder, struct mg_buf *why)
+struct mg_outputs *mg_outputs_open(const char *config, const char *folder, enum mg_outputs_use use, struct mg_buf *why)
 {
   struct mg_outputs *outputs = mg_calloc(1, sizeof *outputs);
   signal(SIGPIPE, SIG_IGN);
   outputs->script.L = mg_script_open();
-  if (outputs->script.L && open_set(outputs, config, folder, why)) return outputs;
+  if (outputs->script.L && open_set(outputs, config, folder, use, why)) return outputs;
   if (!outputs->script.L) mg_buf_printf(why, "cannot start Lua");
   mg_script_close(&outputs->script);
   free(outputs);
@@ -95,11 +94,6 @@ struct mg_outputs *mg_outputs_open(const char *config, const char *folder, struc
 bool mg_outputs_want_bodies(const struct mg_outputs *outputs)
 {
   return outputs->want_bodies;
-}
-
-const char *mg_outputs_whole(const struct mg_outputs *outputs)
-{
-  return outputs->whole;
 }
 
 bool mg_outputs_write(struct mg_outputs *outputs, const struct mg_found_exchange *exchange,

@@ -10,6 +10,10 @@
 
 struct mg_outputs;
 
+/* How a set is used. BIT_BY_BIT: flushed durably as it goes, so that an output whose file is nothing before it is closed
+ * (har) is refused. */
+enum mg_outputs_use { MG_OUTPUTS_AT_ONCE, MG_OUTPUTS_BIT_BY_BIT };
+
 /** Opens a set. config is JSON, a list of outputs with options as one would write them in YAML:
  *    [{"output": "warc", "options": {"output_dir": "/warc"}}, {"output": "json", "options": {"output": "stdout"}}]
  * NAME is a built-in output (json, warc, combined, har, curl, raw), outputs/NAME.lua in folder (NULL: the current
@@ -17,13 +21,10 @@ struct mg_outputs;
  * tell, whatever the order. Files that an earlier run left open are made whole first: a torn end is cut off, the rest
  * is sealed. From here on SIGPIPE is ignored in this process. NULL, with one message appended to why, when a name is
  * unknown, an option is refused or a file cannot be made. */
-struct mg_outputs *mg_outputs_open(const char *config, const char *folder, struct mg_buf *why);
+struct mg_outputs *mg_outputs_open(const char *config, const char *folder, enum mg_outputs_use use, struct mg_buf *why);
 
 /** Whether some output wants the bodies of exchanges (mg_assembler_new). */
 bool mg_outputs_want_bodies(const struct mg_outputs *outputs);
-
-/** The name of an output whose file is nothing before it is closed (har), or "": it cannot be followed. */
-const char *mg_outputs_whole(const struct mg_outputs *outputs);
 
 /** Offers an exchange; borrowed. True: every output has taken it, though it may still be in a buffer (mg_outputs_flush).
  * False, with the message of the first that failed appended to why: it was not taken, what earlier outputs had made

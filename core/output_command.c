@@ -9,7 +9,7 @@ static void *open_form(const char *name, const char *to, struct mg_buf *why)
 {
   struct mg_buf config = {0};
   mg_outputs_config(name, to, &config);
-  struct mg_outputs *outputs = mg_outputs_open(config.ptr, NULL, why);
+  struct mg_outputs *outputs = mg_outputs_open(config.ptr, NULL, MG_OUTPUTS_AT_ONCE, why);
   mg_buf_free(&config);
   return outputs;
 }

@@ -270,18 +270,10 @@ static int open_all(struct mg_tail *tail, const struct mg_reader_events *events)
   int code = mg_tail_resume(tail);
   if (code == MG_EXIT_DONE) code = open_journal(tail, events);
   if (code != MG_EXIT_DONE) return code;
-  tail->outputs = mg_outputs_open(tail->options.outputs.ptr, NULL, &why);
+  tail->outputs = mg_outputs_open(tail->options.outputs.ptr, NULL, MG_OUTPUTS_BIT_BY_BIT, &why);
   if (!tail->outputs) mg_tail_say(tail, "%.*s", (int)why.len, why.ptr);
   mg_buf_free(&why);
   if (!tail->outputs) return MG_EXIT_FAILED;
-  const char *whole = mg_outputs_whole(tail->outputs);
-  if (*whole) {
-    mg_tail_say(tail,
-                "%s is whole only when it is closed, so it cannot be handed over bit by bit: use moongate journal "
-                "find or cat with --format %s",
-                whole, whole);
-    return MG_EXIT_FAILED;
-  }
   tail->assembler = mg_assembler_new(mg_outputs_want_bodies(tail->outputs), deliver, tail);
   mg_assembler_bound(tail->assembler, &tail->options.bounds);
   mg_tail_restore(tail);

@@ -102,10 +102,15 @@ function outputs.options(name, module, given)
 end
 
 
-local function open_one(entry, folder)
+--- An output with its options, or nil and what speaks against it before anything is opened.
+local function prepare_one(entry, folder, bit_by_bit)
   local name = tostring(entry.output)
   local module, why = outputs.find(name, folder)
   if not module then return nil, why end
+  if bit_by_bit and module.whole then
+    return nil, ("output %s is whole only when it is closed, so it cannot be handed over bit by bit: use moongate "
+      .. "journal find or cat with --format %s"):format(name, name)
+  end
   local given = entry.options or {}
   if entry.command and not entry.to and not given.output_dir and module.in_folder and module.in_folder(given) then
     return nil, ("output %s writes files into a folder: name one, --output FOLDER"):format(name)
@@ -116,11 +121,17 @@ local function open_one(entry, folder)
   local options
   options, why = outputs.options(name, module, given)
   if not options then return nil, why end
-  local ok, state
-  ok, state, why = pcall(module.open, options)
-  if not ok then return nil, ("output %s: %s"):format(name, tostring(state)) end
-  if state == nil then return nil, ("output %s: %s"):format(name, tostring(why)) end
-  return { name = name, module = module, state = state, bodies = not module.bodies or module.bodies(options) }
+  return { name = name, module = module, options = options }
+end
+
+
+--- Opens what was prepared: true, or nil and why.
+local function open_one(one)
+  local ok, state, why = pcall(one.module.open, one.options)
+  if not ok then return nil, ("output %s: %s"):format(one.name, tostring(state)) end
+  if state == nil then return nil, ("output %s: %s"):format(one.name, tostring(why)) end
+  one.state, one.bodies = state, not one.module.bodies or one.module.bodies(one.options)
+  return true
 end
 
 
@@ -142,33 +153,39 @@ local function ask(one, what, argument)
 end
 
 
---- Opens them in order, those that archive first; nil and a message, with those that were open closed again.
-local function open_all(list, folder)
-  local opened = {}
+--- All of them, those that archive first; nil and a message.
+local function prepare_all(list, folder, bit_by_bit)
+  local prepared = {}
   for _, entry in ipairs(list) do
-    local one, why = open_one(entry, folder)
-    if not one then
-      for _, other in ipairs(opened) do ask(other, "close") end
+    local one, why = prepare_one(entry, folder, bit_by_bit)
+    if not one then return nil, why end
+    table.insert(prepared, one.module.archives and 1 or #prepared + 1, one)
+  end
+  return prepared
+end
+
+
+--- Opens them in that order; nil and a message, with those that were open closed again.
+local function open_all(list, folder, bit_by_bit)
+  local prepared, why = prepare_all(list, folder, bit_by_bit)
+  if not prepared then return nil, why end
+  for i, one in ipairs(prepared) do
+    local opened
+    opened, why = open_one(one)
+    if not opened then
+      for k = 1, i - 1 do ask(prepared[k], "close") end
       return nil, why
     end
-    if one.module.archives then
-      table.insert(opened, 1, one)
-    else
-      opened[#opened + 1] = one
-    end
   end
-  return opened
+  return prepared
 end
 
 
 --- The functions that core/output.c calls, over a list of opened outputs and the exchange they all read.
 local function set_of(list, exchange)
   local count = #list
-  local set = { want_bodies = false, whole = false }
-  for _, one in ipairs(list) do
-    set.want_bodies = set.want_bodies or one.bodies
-    set.whole = set.whole or one.module.whole and one.name
-  end
+  local set = { want_bodies = false }
+  for _, one in ipairs(list) do set.want_bodies = set.want_bodies or one.bodies end
   if count > 1 and list[1].module.archives then
     function exchange.settle() return ask(list[1], "flush", false) end
   end
@@ -206,12 +223,12 @@ end
 
 
 --- Opens a set. @param config JSON as in core/output.h; @param view the struct that C fills before each write
--- @return { write, flush, close, want_bodies, whole }, or nil and a message; whole: the name of an output that is
---   nothing before it is closed, or false
-function outputs.open(config, folder, view)
+-- @param bit_by_bit an output that is nothing before it is closed is refused
+-- @return { write, flush, close, want_bodies }, or nil and a message
+function outputs.open(config, folder, view, bit_by_bit)
   local ok, list = pcall(cjson.decode, config)
   if not ok or type(list) ~= "table" or #list == 0 then return nil, "no output is named" end
-  local opened, why = open_all(list, folder)
+  local opened, why = open_all(list, folder, bit_by_bit)
   if not opened then return nil, why end
   return set_of(opened, require("moongate.output_view").new(view))
 end

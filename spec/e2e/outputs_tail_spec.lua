@@ -27,6 +27,44 @@ local function unpacked(path, offset, length)
 end
 
 
+describe("a tailer with an output that is whole only when it is closed", function()
+  after_each(h.cleanup)
+
+  it("refuses it before anything is written", function()
+    local gateway = tailing.gateway()
+    tailing.request(gateway, 3)
+    local folder = h.folder()
+    h.write(folder .. "/tailer.yaml", ([[
+journal_dir: %s
+checkpoint_dir: %s/checkpoint
+warc: { output_dir: %s/warc }
+json: { output: file, output_dir: %s/json }
+outputs: [ { output: combined, options: { output: %s/x.log } }, { output: har, options: { output: %s/x.har } } ]
+]]):format(gateway.journal, folder, folder, folder, folder, folder))
+    h.make_folder(folder .. "/outputs")
+    h.write(folder .. "/outputs/late.lua", [[
+return { whole = true, open = function() assert(io.open("x.har", "w")):close() return {} end, write = function() end }
+]])
+    for _, args in ipairs {
+      { gateway.journal, "--format", "har" },
+      { gateway.journal, "--format", "har", "--follow" },
+      { gateway.journal, "--format", "har", "--output", folder .. "/x.har" },
+      { gateway.journal, "--format", "late" },
+      { "--config", folder .. "/tailer.yaml" },
+    } do
+      local result = h.moongate({ "tail", unpack(args) }, { cwd = folder })
+      assert.equal(1, result.code, result.err)
+      assert.equal("", result.out)
+      assert.truthy(result.err:find("is whole only when it is closed", 1, true), result.err)
+      assert.equal(1, select(2, result.err:gsub("\n", "")), result.err)
+      for _, pattern in ipairs { "%.har", "%.log$", "^warc$", "^json$" } do
+        assert.same({}, tailing.files(folder, pattern), pattern)
+      end
+    end
+  end)
+end)
+
+
 describe("a tailer with an archive and lines", function()
   after_each(h.cleanup)
 
