@@ -81,18 +81,48 @@ const char *mg_cli_nearest(const char *word, const void *words, size_t count, si
   return best;
 }
 
-static int refuse_unknown(const char *command, const char *word, size_t word_len, unsigned allowed)
+/* Names what is near to a word among count known ones, each at the start of stride bytes. */
+static int refuse_unknown(const char *command, const char *word, size_t word_len, const void *known, size_t count,
+                          size_t stride)
 {
   char name[WORD_MAX + 1];
+  snprintf(name, sizeof name, "%.*s", (int)word_len, word);
+  const char *nearest = mg_cli_nearest(name, known, count, stride);
+  fprintf(stderr, "moongate %s: unknown option %s%s%s%s\n", command, name, nearest ? ": did you mean " : "",
+          nearest ? nearest : "", nearest ? "?" : "");
+  return MG_EXIT_USAGE;
+}
+
+static int refuse_row(const char *command, const char *word, size_t word_len, unsigned allowed)
+{
   const char *known[ROW_COUNT];
   size_t count = 0;
   for (size_t i = 0; i < ROW_COUNT; i++)
     if (rows[i].bit & allowed) known[count++] = rows[i].name;
-  snprintf(name, sizeof name, "%.*s", (int)word_len, word);
-  const char *nearest = mg_cli_nearest(name, known, count, sizeof known[0]);
-  fprintf(stderr, "moongate %s: unknown option %s%s%s%s\n", command, name, nearest ? ": did you mean " : "",
-          nearest ? nearest : "", nearest ? "?" : "");
+  return refuse_unknown(command, word, word_len, known, count, sizeof known[0]);
+}
+
+static int refuse_value(const char *command, const char *name, bool flag)
+{
+  fprintf(stderr, "moongate %s: %s %s\n", command, name, flag ? "takes no value" : "needs a value");
   return MG_EXIT_USAGE;
+}
+
+int mg_cli_take(const char *command, const struct mg_cli_option *known, size_t count, int argc, char **argv, int *i,
+                const char **value)
+{
+  const char *word = argv[*i];
+  size_t len = strcspn(word, "="), at = 0;
+  while (at < count && (strncmp(known[at].name, word, len) != 0 || known[at].name[len])) at++;
+  *value = word[len] ? word + len + 1 : NULL;
+  if (at == count) {
+    refuse_unknown(command, word, len, known, count, sizeof known[0]);
+    return -1;
+  }
+  if (!known[at].flag && !*value && *i + 1 < argc) *value = argv[++*i];
+  if (known[at].flag ? !*value : *value && **value) return (int)at;
+  refuse_value(command, known[at].name, known[at].flag);
+  return -1;
 }
 
 static const struct option_row *find_row(const char *name, size_t len, unsigned allowed)
@@ -120,10 +150,7 @@ static int store(struct mg_options *options, const struct option_row *row, const
   }
   char *field = (char *)options + row->offset;
   if (row->kind == OPTION_TEXT) {
-    if (*value == '\0') {
-      fprintf(stderr, "moongate %s: %s needs a value\n", command, row->name);
-      return MG_EXIT_USAGE;
-    }
+    if (*value == '\0') return refuse_value(command, row->name, false);
     memcpy(field, &value, sizeof value);
     return MG_EXIT_DONE;
   }
@@ -161,25 +188,26 @@ int mg_cli_parse(struct mg_options *options, unsigned allowed, int argc, char **
     }
     size_t len = strcspn(word, "=");
     const struct option_row *row = find_row(word, len, allowed);
-    if (!row) return refuse_unknown(command, word, len, allowed);
+    if (!row) return refuse_row(command, word, len, allowed);
     const char *value = word[len] == '=' ? word + len + 1 : NULL;
     if (row->kind == OPTION_FLAG) {
-      if (value) {
-        fprintf(stderr, "moongate %s: %s takes no value\n", command, row->name);
-        return MG_EXIT_USAGE;
-      }
+      if (value) return refuse_value(command, row->name, true);
       *((bool *)((char *)options + row->offset)) = true;
       continue;
     }
     if (!value && i + 1 < argc) value = argv[++i];
-    if (!value) {
-      fprintf(stderr, "moongate %s: %s needs a value\n", command, row->name);
-      return MG_EXIT_USAGE;
-    }
+    if (!value) return refuse_value(command, row->name, false);
     int result = store(options, row, command, value);
     if (result != MG_EXIT_DONE) return result;
   }
   return MG_EXIT_DONE;
+}
+
+bool mg_cli_asks_for_help(int argc, char **argv)
+{
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
+  return false;
 }
 
 static const char *environment(const char *name)

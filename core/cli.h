@@ -67,3 +67,18 @@ int mg_cli_files(struct mg_options *options);
 /** Of count words (one every stride bytes, each a const char * at the start), the one nearest to word; NULL when none
  * is near. */
 const char *mg_cli_nearest(const char *word, const void *words, size_t count, size_t stride);
+
+/* An option of a command that reads its words itself. */
+struct mg_cli_option {
+  const char *name; /* first, for mg_cli_nearest */
+  bool flag;        /* it takes no value */
+};
+
+/** Which of count options (the ones known) argv[*i] is: its index, with its value in *value (borrowed), which stands
+ * behind a `=` or is the next word, *i then. -1 after one message on stderr: it is unknown, or has a value too many or
+ * too few. */
+int mg_cli_take(const char *command, const struct mg_cli_option *known, size_t count, int argc, char **argv, int *i,
+                const char **value);
+
+/** Whether --help or -h is among the words behind the command. */
+bool mg_cli_asks_for_help(int argc, char **argv);

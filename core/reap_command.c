@@ -68,41 +68,42 @@ static bool read_size(const char *text, uint64_t *bytes)
   return read_amount(text, units, factors, bytes);
 }
 
-static int read_option(struct command *command, const char *name, const char *value)
+enum { TTL, MIN_AGE, POLL, MAX_SIZE, MIN_FREE, TAILER, DRY_RUN, DROP_UNREAD };
+
+static const struct mg_cli_option known[] = {
+    [TTL] = {"--ttl", false},           [MIN_AGE] = {"--min-age", false},        [POLL] = {"--poll", false},
+    [MAX_SIZE] = {"--max-size", false}, [MIN_FREE] = {"--min-free", false},      [TAILER] = {"--tailer", false},
+    [DRY_RUN] = {"--dry-run", true},    [DROP_UNREAD] = {"--drop-unread", true},
+};
+
+static int read_amount_of(struct command *command, int option, const char *value)
 {
   struct mg_reap_options *options = &command->options;
   const struct {
-    const char *name;
     uint64_t *value;
     bool (*read)(const char *text, uint64_t *out);
     const char *accepted;
-  } amounts[] = {{"--ttl", &options->ttl_us, read_duration, "takes a duration such as 7d or 12h, not"},
-                 {"--min-age", &options->min_age_us, read_duration, "takes a duration such as 1h, not"},
-                 {"--poll", &command->poll_us, read_duration, "takes a duration such as 1m, not"},
-                 {"--max-size", &options->bytes_max, read_size, "takes a size such as 50gb, not"},
-                 {"--min-free", &options->free_min, read_size, "takes a size such as 10gb, not"}};
-  enum { AMOUNTS = sizeof amounts / sizeof amounts[0] };
-  const char *known[AMOUNTS + 3] = {"--tailer", "--dry-run", "--drop-unread"};
-  for (size_t i = 0; i < AMOUNTS; i++) {
-    known[i + 3] = amounts[i].name;
-    if (strcmp(amounts[i].name, name) != 0) continue;
-    bool taken = value && amounts[i].read(value, amounts[i].value);
-    if (taken && !*amounts[i].value && amounts[i].value != &options->min_age_us)
-      return wrong("more than 0 is needed", name);
-    if (taken) return MG_EXIT_DONE;
-    fprintf(stderr, "moongate reap: %s %s %s\n", name, amounts[i].accepted, value ? value : "nothing");
-    return MG_EXIT_USAGE;
-  }
-  if (strcmp(name, "--tailer") == 0) {
-    if (!value) return wrong("--tailer takes the folder of a checkpoint", NULL);
-    if (options->tailer_count == TAILERS_MAX) return wrong("too many tailers, at", value);
-    command->tailers[options->tailer_count++] = value;
-    return MG_EXIT_DONE;
-  }
-  const char *nearest = mg_cli_nearest(name, known, AMOUNTS + 3, sizeof known[0]);
-  fprintf(stderr, "moongate reap: unknown option %s%s%s%s\n", name, nearest ? ": did you mean " : "",
-          nearest ? nearest : "", nearest ? "?" : "");
+  } amounts[] = {[TTL] = {&options->ttl_us, read_duration, "a duration such as 7d or 12h"},
+                 [MIN_AGE] = {&options->min_age_us, read_duration, "a duration such as 1h"},
+                 [POLL] = {&command->poll_us, read_duration, "a duration such as 1m"},
+                 [MAX_SIZE] = {&options->bytes_max, read_size, "a size such as 50gb"},
+                 [MIN_FREE] = {&options->free_min, read_size, "a size such as 10gb"}};
+  bool taken = amounts[option].read(value, amounts[option].value);
+  if (taken && (*amounts[option].value || option == MIN_AGE)) return MG_EXIT_DONE;
+  fprintf(stderr, "moongate reap: %s takes %s, not %s%s\n", known[option].name, amounts[option].accepted, value,
+          taken ? ": more than 0 is needed" : "");
   return MG_EXIT_USAGE;
+}
+
+static int read_option(struct command *command, int option, const char *value)
+{
+  struct mg_reap_options *options = &command->options;
+  if (option == DRY_RUN) return options->dry_run = true, MG_EXIT_DONE;
+  if (option == DROP_UNREAD) return options->drop_unread = true, MG_EXIT_DONE;
+  if (option != TAILER) return read_amount_of(command, option, value);
+  if (options->tailer_count == TAILERS_MAX) return wrong("too many tailers, at", value);
+  command->tailers[options->tailer_count++] = value;
+  return MG_EXIT_DONE;
 }
 
 static int parse(struct command *command, int argc, char **argv)
@@ -111,25 +112,15 @@ static int parse(struct command *command, int argc, char **argv)
   *command = (struct command){.options = {.min_age_us = HOUR_US}};
   options->tailers = command->tailers;
   for (int i = 1; i < argc; i++) {
-    if (strcmp(argv[i], "--dry-run") == 0) {
-      options->dry_run = true;
-    } else if (strcmp(argv[i], "--drop-unread") == 0) {
-      options->drop_unread = true;
-    } else if (argv[i][0] == '-') {
-      char *value = strchr(argv[i], '=');
-      if (value)
-        *value++ = '\0';
-      else
-        value = i + 1 < argc ? argv[i + 1] : NULL;
-      bool apart = value && value == argv[i + 1];
-      int code = read_option(command, argv[i], value);
-      if (code != MG_EXIT_DONE) return code;
-      i += apart;
-    } else if (options->folder) {
-      return wrong("one folder at a time, not also", argv[i]);
-    } else {
+    if (argv[i][0] != '-') {
+      if (options->folder) return wrong("one folder at a time, not also", argv[i]);
       options->folder = argv[i];
+      continue;
     }
+    const char *value;
+    int option = mg_cli_take("reap", known, sizeof known / sizeof known[0], argc, argv, &i, &value);
+    int code = option < 0 ? MG_EXIT_USAGE : read_option(command, option, value);
+    if (code != MG_EXIT_DONE) return code;
   }
   if (!options->folder) options->folder = "journals";
   if (!options->ttl_us && !options->tailer_count && !options->bytes_max && !options->free_min) {
@@ -174,6 +165,15 @@ static void print_trouble(void *context, const char *sentence)
   fprintf(stderr, "moongate reap: %s\n", sentence);
 }
 
+/* Whether there is a journal; says so where not: another folder is meant, or nothing was recorded so far. */
+static bool is_there(const struct command *command)
+{
+  bool found;
+  if (mg_reader_finds(&mg_file_system, command->options.folder, &found) != 0 || found) return true;
+  fprintf(stderr, "moongate reap: there is no journal in %s\n", command->options.folder);
+  return false;
+}
+
 static int reap_once(struct command *command)
 {
   const struct mg_reap_events events = {.context = command, .reaped = print_reaped, .trouble = print_trouble};
@@ -183,6 +183,7 @@ static int reap_once(struct command *command)
   command->options.now_us = (uint64_t)now.tv_sec * SECOND_US + (uint64_t)now.tv_nsec / 1000;
   int result = mg_reap(&mg_file_system, &command->options, &events, &totals);
   fflush(stdout);
+  if (result == 0 && !is_there(command)) return MG_EXIT_FAILED;
   if (result == 0) return totals.failed ? MG_EXIT_FAILED : MG_EXIT_DONE;
   fprintf(stderr, "moongate reap: cannot read the journal %s: %s\n", command->options.folder, strerror(-result));
   return MG_EXIT_FAILED;
@@ -192,6 +193,7 @@ int mg_reap_main(int argc, char **argv)
 {
   struct command command;
   sigset_t ends;
+  if (mg_cli_asks_for_help(argc, argv)) return fputs(usage, stdout), MG_EXIT_DONE;
   int code = parse(&command, argc, argv);
   if (code != MG_EXIT_DONE) return code;
   code = reap_once(&command);

@@ -216,6 +216,16 @@ static void run(struct mg_tail *tail)
 
 /* --- beginning and ending ----------------------------------------------------------------------------------------- */
 
+/* A folder without a journal is one that is named by mistake, or one in which nothing was recorded so far: that can be
+ * waited for. */
+static bool is_there(struct mg_tail *tail)
+{
+  bool found;
+  if (mg_reader_finds(&mg_file_system, tail->options.folder, &found) != 0 || found) return true;
+  mg_tail_say(tail, "there is no journal in %s%s", tail->options.folder, tail->options.follow ? " yet" : "");
+  return tail->options.follow;
+}
+
 static int open_journal(struct mg_tail *tail, const struct mg_reader_events *events)
 {
   const struct mg_tail_options *options = &tail->options;
@@ -234,7 +244,7 @@ static int open_journal(struct mg_tail *tail, const struct mg_reader_events *eve
                 options->checkpoint, options->folder);
   else if (result != 0)
     mg_tail_say(tail, "cannot read the journal %s: %s", options->folder, strerror(-result));
-  return result == 0 ? MG_EXIT_DONE : MG_EXIT_FAILED;
+  return result == 0 && is_there(tail) ? MG_EXIT_DONE : MG_EXIT_FAILED;
 }
 
 static void catch_signals(void)
@@ -284,6 +294,7 @@ int mg_tail_main(int argc, char **argv)
 {
   struct mg_tail tail = {.lock_fd = -1, .started_us = mg_tail_wall_us(), .terminal = isatty(STDERR_FILENO) == 1};
   const struct mg_reader_events events = {.context = &tail, .entry = take_entry, .finding = mg_tail_finding};
+  if (mg_cli_asks_for_help(argc, argv)) return mg_tail_usage(), MG_EXIT_DONE;
   int code = mg_tail_parse(&tail.options, argc, argv);
   if (code != MG_EXIT_DONE) return code;
   catch_signals();

@@ -39,65 +39,57 @@ static int wrong(const char *what, const char *found)
   return MG_EXIT_USAGE;
 }
 
-static int read_selection(struct mg_selection *wanted, const char *name, const char *value)
+enum { FORMAT, OUTPUT, FROM, CHECKPOINT, CONFIG, STATUS_FILE, SINCE, STATUS, PATH, ROUTE, FOLLOW, FOLLOW_SHORT };
+
+static const struct mg_cli_option known[] = {
+    [FORMAT] = {"--format", false}, [OUTPUT] = {"--output", false},         [FROM] = {"--from", false},
+    [CONFIG] = {"--config", false}, [CHECKPOINT] = {"--checkpoint", false}, [STATUS_FILE] = {"--status-file", false},
+    [SINCE] = {"--since", false},   [STATUS] = {"--status", false},         [PATH] = {"--path", false},
+    [ROUTE] = {"--route", false},   [FOLLOW] = {"--follow", true},          [FOLLOW_SHORT] = {"-f", true},
+};
+
+static int read_selection(struct mg_selection *wanted, int option, const char *value)
 {
   struct mg_str text = mg_str(value, strlen(value));
-  if (strcmp(name, "--status") == 0)
+  switch (option) {
+  case STATUS:
     return mg_selection_status(wanted, text) ? MG_EXIT_DONE : wrong("--status takes 5xx or 404, not", value);
-  if (strcmp(name, "--since") == 0)
+  case SINCE:
     return mg_selection_since(wanted, text, (uint64_t)time(NULL) * 1000000)
                ? MG_EXIT_DONE
                : wrong("--since takes 10m, 2h, 1d or 2026-11-30T21:00:00Z, not", value);
-  if (strcmp(name, "--path") == 0) return wanted->path = text, MG_EXIT_DONE;
-  if (strcmp(name, "--route") == 0) return wanted->route = text, MG_EXIT_DONE;
-  static const char *const known[] = {"--format", "--output", "--follow", "--from",  "--checkpoint", "--config",
-                                      "--since",  "--status", "--path",   "--route", "--status-file"};
-  const char *nearest = mg_cli_nearest(name, known, sizeof known / sizeof known[0], sizeof known[0]);
-  fprintf(stderr, "moongate tail: unknown option %s%s%s%s\n", name, nearest ? ": did you mean " : "",
-          nearest ? nearest : "", nearest ? "?" : "");
-  return MG_EXIT_USAGE;
+  case PATH:
+    return wanted->path = text, MG_EXIT_DONE;
+  default:
+    return wanted->route = text, MG_EXIT_DONE;
+  }
 }
 
-static int read_word(struct given *given, struct mg_tail_options *options, const char *name, const char *value)
+static int read_option(struct given *given, struct mg_tail_options *options, int option, const char *value)
 {
-  const struct {
-    const char *name;
-    const char **value;
-  } texts[] = {{"--format", &given->format}, {"--output", &given->output},
-               {"--from", &given->from},     {"--checkpoint", &given->checkpoint},
-               {"--config", &given->config}, {"--status-file", &given->status_file}};
-  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-    if (strcmp(texts[i].name, name) != 0) continue;
-    if (!value || !*value) return wrong("this option needs a value", name);
-    *texts[i].value = value;
-    return MG_EXIT_DONE;
-  }
-  if (!value) return read_selection(&options->wanted, name, "");
-  return read_selection(&options->wanted, name, value);
+  const char **const texts[] = {
+      [FORMAT] = &given->format,         [OUTPUT] = &given->output, [FROM] = &given->from,
+      [CHECKPOINT] = &given->checkpoint, [CONFIG] = &given->config, [STATUS_FILE] = &given->status_file,
+  };
+  if (option >= FOLLOW) return options->follow = true, MG_EXIT_DONE;
+  if (option >= SINCE) return read_selection(&options->wanted, option, value);
+  *texts[option] = value;
+  return MG_EXIT_DONE;
 }
 
 static int read_words(struct given *given, struct mg_tail_options *options, int argc, char **argv)
 {
   for (int i = 1; i < argc; i++) {
-    if (strcmp(argv[i], "--follow") == 0 || strcmp(argv[i], "-f") == 0) {
-      options->follow = true;
-      continue;
-    }
     if (argv[i][0] != '-') {
       if (given->folder) return wrong("one folder at a time, not also", argv[i]);
       given->folder = argv[i];
       continue;
     }
-    char name[64];
-    const char *equals = strchr(argv[i], '=');
-    if (argv[i][1] != '-') {
-      fputs(usage, stderr);
-      return MG_EXIT_USAGE;
-    }
-    snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - argv[i]) : 63, argv[i]);
-    int code = read_word(given, options, name, equals ? equals + 1 : argv[i + 1]);
+    const char *value;
+    int option = mg_cli_take("tail", known, sizeof known / sizeof known[0], argc, argv, &i, &value);
+    if (option < 0) return MG_EXIT_USAGE;
+    int code = read_option(given, options, option, value);
     if (code != MG_EXIT_DONE) return code;
-    i += !equals;
   }
   if (given->config && (given->format || given->output || given->folder))
     return wrong("--config says what is read and where it goes; it excludes", given->folder   ? given->folder
@@ -154,6 +146,11 @@ static int read_config(struct mg_tail_options *options, const char *path)
   mg_buf_free(&told);
   mg_buf_free(&error);
   return code;
+}
+
+void mg_tail_usage(void)
+{
+  fputs(usage, stdout);
 }
 
 int mg_tail_parse(struct mg_tail_options *options, int argc, char **argv)

@@ -20,3 +20,6 @@ struct mg_tail_options {
 
 /** Reads argv, and the file that --config names. MG_EXIT_DONE, or another exit code after a message on stderr. */
 int mg_tail_parse(struct mg_tail_options *options, int argc, char **argv);
+
+/** Prints how it is used. */
+void mg_tail_usage(void);

@@ -291,6 +291,14 @@ int mg_reader_walk(const struct mg_file_ops *ops, const char *folder, const stru
   return result;
 }
 
+int mg_reader_finds(const struct mg_file_ops *ops, const char *folder, bool *found)
+{
+  bool shards[SHARDS_MAX] = {false};
+  int result = ops->list(folder, note_shard, shards);
+  *found = memchr(shards, true, sizeof shards) != NULL;
+  return result;
+}
+
 static void count_open(struct mg_scan *scan, struct mg_segment_facts *facts)
 {
   struct mg_batch batch;

@@ -56,6 +56,10 @@ struct mg_reader_options {
 int mg_reader_walk(const struct mg_file_ops *ops, const char *folder, const struct mg_reader_options *options,
                    const struct mg_reader_events *events);
 
+/** Whether a folder has a shard of a journal: where it has none, nothing was recorded there so far or another folder is
+ * meant. 0, or -errno when it cannot be read. */
+int mg_reader_finds(const struct mg_file_ops *ops, const char *folder, bool *found);
+
 /** A segment file as it is listed, or what a shard has in its stage alone. */
 struct mg_segment_facts {
   char name[64];

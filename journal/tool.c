@@ -1,5 +1,5 @@
 /* tool.c - the journal's commands.
- * Owns: nothing.   May call: reader, assemble, select, print, verify.   Never: change a journal.
+ * Owns: nothing.   May call: reader, assemble, select, print, verify, cli.   Never: change a journal.
  * Thread: the main thread. */
 #include "tool.h"
 
@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli.h"
 #include "print.h"
 #include "select.h"
 #include "verify.h"
@@ -18,9 +19,10 @@ static const char usage[] =
     "usage: moongate journal COMMAND [OPTIONS] [FOLDER]\n\n"
     "  ls                         segments, what is in them and when; what is still in a stage\n"
     "  show ID                    one exchange, everything that is known of it\n"
-    "  find [--status 5xx] [--path P] [--since T] [--route R] [--json]\n"
+    "  find [--status 5xx] [--path P] [--since T] [--route R]\n"
     "                             exchanges that match; P: the path begins so; T: 10m, 2h, or 2026-11-30T21:00:00Z\n"
     "  cat                        every exchange as a line of JSON\n"
+    "  show, find, cat --json     the journal's own fields, as cat: shard, epoch, number, header lines in their order\n"
     "  show, find, cat --format NAME [--output FILE|FOLDER]\n"
     "                             in another form: json, combined, har, warc, curl, raw, or an output of your own;\n"
     "                             NAME may have options: json:bodies, warc:compression=gzip,cdxj_index\n"
@@ -50,19 +52,32 @@ static int fail(const char *what, const char *found)
   return USAGE;
 }
 
-/* The options with a value; those that only find knows stand behind the first two. */
-static const char *const with_value[] = {"--format", "--output", "--status", "--since", "--path", "--route"};
-enum { FORMAT, OUTPUT, STATUS, SINCE, PATH, ROUTE, OPTIONS };
+enum { FORMAT, OUTPUT, JSON, STATUS, SINCE, PATH, ROUTE, OPTIONS };
+
+/* Those that only find knows stand behind the first three. */
+static const struct mg_cli_option known_options[OPTIONS] = {
+    [FORMAT] = {"--format", false}, [OUTPUT] = {"--output", false}, [JSON] = {"--json", true},
+    [STATUS] = {"--status", false}, [SINCE] = {"--since", false},   [PATH] = {"--path", false},
+    [ROUTE] = {"--route", false},
+};
+
+static const struct command {
+  const char *name; /* first, for mg_cli_nearest */
+  int known;        /* how many of the options */
+} commands[] = {{"ls", 0}, {"show", STATUS}, {"find", OPTIONS}, {"cat", STATUS}, {"verify", 0}};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static int set_option(struct request *request, int option, const char *value)
 {
   struct mg_selection *wanted = &request->wanted;
-  struct mg_str text = mg_str(value, strlen(value));
+  struct mg_str text = value ? mg_str(value, strlen(value)) : MG_STR("");
   switch (option) {
   case FORMAT:
     return request->format = value, DONE;
   case OUTPUT:
     return request->to = value, DONE;
+  case JSON:
+    return request->json = true, DONE;
   case STATUS:
     return mg_selection_status(wanted, text) ? DONE : fail("--status takes 5xx or 404, not", value);
   case SINCE:
@@ -76,40 +91,38 @@ static int set_option(struct request *request, int option, const char *value)
   }
 }
 
-/* Takes the option argv[*i], with its value behind it or behind a `=`. */
-static int read_option(struct request *request, int argc, char **argv, int *i)
+static int read_option(struct request *request, int known, int argc, char **argv, int *i)
 {
-  const char *given = argv[*i], *equals = strchr(given, '=');
-  size_t len = equals ? (size_t)(equals - given) : strlen(given);
-  bool finds = strcmp(request->command, "find") == 0, shows = strcmp(request->command, "show") == 0;
-  int known = finds ? OPTIONS : shows || strcmp(request->command, "cat") == 0 ? STATUS : 0;
-  if (strcmp(given, "--json") == 0 && (finds || shows)) return request->json = true, DONE;
-  for (int option = 0; option < OPTIONS; option++) {
-    if (strncmp(with_value[option], given, len) != 0 || with_value[option][len]) continue;
-    if (option >= known) return fail("this command does not take", with_value[option]);
-    if (equals) return set_option(request, option, equals + 1);
-    if (*i + 1 == argc) return fail("this option needs a value", given);
-    return set_option(request, option, argv[++*i]);
-  }
-  return fail("unknown option", given);
+  const char *value;
+  int option = mg_cli_take("journal", known_options, OPTIONS, argc, argv, i, &value);
+  if (option < 0) return USAGE;
+  if (option >= known) return fail("this command does not take", known_options[option].name);
+  return set_option(request, option, value);
+}
+
+/* The command by its name; NULL after a message, where it is none. */
+static const struct command *find_command(const char *name)
+{
+  for (size_t i = 0; i < COMMANDS; i++)
+    if (strcmp(commands[i].name, name) == 0) return &commands[i];
+  const char *nearest = mg_cli_nearest(name, commands, COMMANDS, sizeof commands[0]);
+  if (*name)
+    fprintf(stderr, "moongate journal: unknown command %s%s%s%s\n", name, nearest ? ": did you mean " : "",
+            nearest ? nearest : "", nearest ? "?" : "");
+  if (!*name || !nearest) fputs(usage, stderr);
+  return NULL;
 }
 
 static int parse(struct request *request, int argc, char **argv)
 {
-  static const char *const commands[] = {"ls", "show", "find", "cat", "verify"};
   *request = (struct request){.folder = "journals", .command = argc > 1 ? argv[1] : ""};
-  bool known = false, shows = strcmp(request->command, "show") == 0;
-  for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-    known = known || strcmp(commands[i], request->command) == 0;
-  if (!known) {
-    if (argc > 1) fail("unknown command", argv[1]);
-    fputs(usage, stderr);
-    return USAGE;
-  }
+  const struct command *command = find_command(request->command);
+  if (!command) return USAGE;
+  bool shows = strcmp(request->command, "show") == 0;
   int words = 0;
   for (int i = 2; i < argc; i++) {
     if (argv[i][0] == '-') {
-      int result = read_option(request, argc, argv, &i);
+      int result = read_option(request, command->known, argc, argv, &i);
       if (result != DONE) return result;
     } else if (shows && !request->wanted.id.len) {
       request->wanted.id = mg_str(argv[i], strlen(argv[i]));
@@ -251,29 +264,15 @@ static int print_exchanges(struct request *request)
   return DONE;
 }
 
-static void note_shard_file(void *context, const char *name)
-{
-  bool *found = context;
-  *found = *found || strncmp(name, "shard-", 6) == 0;
-}
-
-/* Whether somebody ever recorded in a folder: another is named by mistake. 0 or -errno. */
-static int find_journal(const char *folder, bool *found)
-{
-  *found = false;
-  return mg_file_system.list(folder, note_shard_file, found);
-}
-
 int mg_journal_main(int argc, char **argv, const struct mg_journal_formats *formats)
 {
   struct request request;
-  for (int i = 1; i < argc; i++)
-    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return fputs(usage, stdout), DONE;
-  int code = parse(&request, argc, argv), error = 0;
+  if (mg_cli_asks_for_help(argc, argv)) return fputs(usage, stdout), DONE;
+  int code = parse(&request, argc, argv);
   if (code != DONE) return code;
   request.formats = formats;
   bool found;
-  error = find_journal(request.folder, &found);
+  int error = mg_reader_finds(&mg_file_system, request.folder, &found);
   if (error == 0 && !found) {
     fprintf(stderr, "moongate journal: there is no journal in %s\n", request.folder);
     return FAILED;

@@ -40,6 +40,48 @@ TEST(a_flag_takes_no_value)
   CHECK_INT(PARSE(&options, MG_OPTION_JSON, "status", "--json=yes"), MG_EXIT_USAGE);
 }
 
+/* What mg_cli_take makes of words: "INDEX VALUE NEXT", NEXT being the word that it stopped at. */
+static void check_taken(const char *first, const char *second, int index, const char *value, int next)
+{
+  static const struct mg_cli_option known[] = {{"--since", false}, {"--follow", true}, {"-f", true}};
+  char *argv[] = {"tail", (char *)first, (char *)second, NULL};
+  const char *found;
+  int i = 1;
+  CHECK_INT(mg_cli_take("tail", known, 3, second ? 3 : 2, argv, &i, &found), index);
+  if (index < 0) return;
+  CHECK_INT(i, next);
+  CHECK(value ? found && strcmp(found, value) == 0 : !found);
+}
+
+TEST(an_option_is_taken_with_its_value)
+{
+  check_taken("--since", "1h", 0, "1h", 2);
+  check_taken("--since=1h", "x", 0, "1h", 1);
+  check_taken("--since=a=b", NULL, 0, "a=b", 1);
+  check_taken("--follow", "x", 1, NULL, 1);
+  check_taken("-f", NULL, 2, NULL, 1);
+}
+
+TEST(an_option_without_its_value_is_refused)
+{
+  check_taken("--since", NULL, -1, NULL, 0);
+  check_taken("--since", "", -1, NULL, 0);
+  check_taken("--since=", "1h", -1, NULL, 0);
+  check_taken("--follow=", NULL, -1, NULL, 0);
+  check_taken("--follow=1", NULL, -1, NULL, 0);
+  check_taken("--sinc", "1h", -1, NULL, 0);
+  check_taken("--since1", "1h", -1, NULL, 0);
+  check_taken("--", NULL, -1, NULL, 0);
+  check_taken("-", NULL, -1, NULL, 0);
+}
+
+TEST(help_is_asked_for_anywhere)
+{
+  CHECK(mg_cli_asks_for_help(3, (char *[]){"run", "--port=0", "-h"}));
+  CHECK(mg_cli_asks_for_help(2, (char *[]){"run", "--help"}));
+  CHECK(!mg_cli_asks_for_help(2, (char *[]){"--help", "-H"}));
+}
+
 TEST(numbers_have_limits)
 {
   struct mg_options options;
@@ -96,6 +138,8 @@ TEST(words_keep_their_order)
 }
 
 RUN_TESTS({"both forms are read", both_forms_are_read}, {"a flag takes no value", a_flag_takes_no_value},
-          {"numbers have limits", numbers_have_limits},
+          {"an option is taken with its value", an_option_is_taken_with_its_value},
+          {"an option without its value is refused", an_option_without_its_value_is_refused},
+          {"help is asked for anywhere", help_is_asked_for_anywhere}, {"numbers have limits", numbers_have_limits},
           {"what a command does not take is refused", what_a_command_does_not_take_is_refused},
           {"words keep their order", words_keep_their_order}, {"the nearest word is near", the_nearest_word_is_near})

@@ -53,10 +53,15 @@ describe("moongate journal beside a gateway that records", function()
       assert.equal(0, result.code)
       assert.truthy(result.out:find("^usage: moongate journal"))
     end
-    local wrong = h.moongate { "journal", "list" }
-    assert.equal(2, wrong.code)
-    assert.equal("", wrong.out)
-    assert.truthy(wrong.err:find("usage: moongate journal", 1, true))
+    for _, words in ipairs { { "journal" }, { "journal", "blub" } } do
+      local wrong = h.moongate(words)
+      assert.equal(2, wrong.code)
+      assert.equal("", wrong.out)
+      assert.truthy(wrong.err:find("usage: moongate journal", 1, true))
+    end
+    local near = h.moongate { "journal", "list" }
+    assert.equal(2, near.code)
+    assert.equal("moongate journal: unknown command list: did you mean ls?\n", near.err)
   end)
 
   it("finds what no route matched under a reserved id, and shows what was noted", function()
@@ -85,15 +90,50 @@ describe("moongate journal beside a gateway that records", function()
       assert.truthy((result.out .. result.err):find(text, 1, true), result.out .. result.err)
     end
     says(0, " 404 ", "find", "--status=404", "--path=/status", gateway.journal)
-    says(2, "unknown option: --bogus", "find", "--bogus", gateway.journal)
-    says(2, "unknown option: --statu=404", "find", "--statu=404", gateway.journal)
-    says(2, "this option needs a value: --status", "find", gateway.journal, "--status")
+    says(2, "unknown option --statu: did you mean --status?", "find", "--statu=404", gateway.journal)
     says(2, "this command does not take: --status", "cat", "--status", "404", gateway.journal)
     says(2, "this command does not take: --format", "ls", "--format", "json", gateway.journal)
-    says(2, "unknown command: blub", "blub")
+    says(2, "unknown command blub", "blub")
+    says(2, "unknown command fidn: did you mean find?", "fidn", gateway.journal)
     for _, command in ipairs { "ls", "find", "cat", "verify" } do
-      says(1, "there is no journal in /proc", command, "/proc")
       says(1, "cannot read /nowhere: No such file", command, "/nowhere")
     end
+  end)
+
+  it("has one form of JSON of its own, under --json", function()
+    local gateway = recording()
+    gateway:get("/status/404")
+    local plain = h.moongate { "journal", "cat", gateway.journal }
+    assert.equal(404, require("cjson").decode(plain.out).status)
+    for _, command in ipairs { "cat", "find" } do
+      assert.equal(plain.out, h.moongate({ "journal", command, "--json", gateway.journal }).out)
+    end
+  end)
+
+  it("prints what it is asked for, in every format, or says what is missing", function()
+    local gateway = recording()
+    gateway:get("/status/404")
+    local id = h.moongate({ "journal", "find", gateway.journal }).out:match("%S+ (%S+)")
+    local function names_in(folder)
+      local names = {}
+      for name in require("lfs").dir(folder) do names[#names + 1] = name end
+      table.sort(names)
+      return names
+    end
+    local root, work = names_in("/"), h.folder()
+    for _, words in ipairs { { "journal", "show", id }, { "journal", "find" }, { "journal", "cat" }, { "tail" } } do
+      for _, format in ipairs { "json", "json:output=file", "warc", "warc:exchanges=all", "combined", "har", "curl",
+        "raw" } do
+        local argv = { unpack(words) }
+        argv[#argv + 1], argv[#argv + 2], argv[#argv + 3] = gateway.journal, "--format", format
+        local result = h.moongate(argv, { cwd = work })
+        local what = ("%s: %s%s"):format(table.concat(argv, " "), result.out, result.err)
+        assert.equal(result.code == 0, #result.out > 0, what)
+        assert.equal(result.code == 0, result.err == "", what)
+        if result.code ~= 0 then assert.truthy(result.err:find("format har", 1, true) or
+          result.err:find("name one, --output FOLDER", 1, true), what) end
+      end
+    end
+    assert.same(root, names_in("/"))
   end)
 end)
