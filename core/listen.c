@@ -37,20 +37,31 @@ bool mg_listen_is_loopback(const struct sockaddr_storage *address)
   return IN6_IS_ADDR_LOOPBACK(ip) || (IN6_IS_ADDR_V4MAPPED(ip) && ip->s6_addr[12] == IN_LOOPBACKNET);
 }
 
-void mg_listen_text(const struct sockaddr_storage *address, char out[MG_LISTEN_TEXT_SIZE])
+/* usable: a wildcard address is told as its loopback. */
+static void write_text(const struct sockaddr_storage *address, bool usable, char out[MG_LISTEN_TEXT_SIZE])
 {
   char host[INET6_ADDRSTRLEN];
   if (address->ss_family == AF_INET6) {
     struct in6_addr ip = ((const struct sockaddr_in6 *)address)->sin6_addr;
-    if (IN6_IS_ADDR_UNSPECIFIED(&ip)) ip = in6addr_loopback;
+    if (usable && IN6_IS_ADDR_UNSPECIFIED(&ip)) ip = in6addr_loopback;
     inet_ntop(AF_INET6, &ip, host, sizeof host);
     snprintf(out, MG_LISTEN_TEXT_SIZE, "[%s]:%u", host, mg_listen_port(address));
   } else {
     struct in_addr ip = ((const struct sockaddr_in *)address)->sin_addr;
-    if (ip.s_addr == htonl(INADDR_ANY)) ip.s_addr = htonl(INADDR_LOOPBACK);
+    if (usable && ip.s_addr == htonl(INADDR_ANY)) ip.s_addr = htonl(INADDR_LOOPBACK);
     inet_ntop(AF_INET, &ip, host, sizeof host);
     snprintf(out, MG_LISTEN_TEXT_SIZE, "%s:%u", host, mg_listen_port(address));
   }
+}
+
+void mg_listen_text(const struct sockaddr_storage *address, char out[MG_LISTEN_TEXT_SIZE])
+{
+  write_text(address, true, out);
+}
+
+void mg_listen_exact_text(const struct sockaddr_storage *address, char out[MG_LISTEN_TEXT_SIZE])
+{
+  write_text(address, false, out);
 }
 
 int mg_listen_address(struct sockaddr_storage *address, const char *host, unsigned port, struct mg_buf *error)

@@ -31,3 +31,6 @@ bool mg_listen_is_loopback(const struct sockaddr_storage *address);
 /** "127.0.0.1:8888", "[::1]:8888"; a wildcard address is shown as its loopback, so that the text can be used as it
  * is. */
 void mg_listen_text(const struct sockaddr_storage *address, char out[MG_LISTEN_TEXT_SIZE]);
+
+/** The same with a wildcard address as it is, "0.0.0.0:18888": it shows who may come. */
+void mg_listen_exact_text(const struct sockaddr_storage *address, char out[MG_LISTEN_TEXT_SIZE]);

@@ -280,7 +280,7 @@ static int open_management(struct master *master, struct mg_buf *error)
   int fd = mg_succession_management(&master->succession, &master->settings, &address, error);
   if (fd < 0) return -1;
   override_number(master, "management.port", mg_listen_port(&address));
-  mg_listen_text(&address, master->management_text);
+  mg_listen_exact_text(&address, master->management_text);
   if (!mg_listen_is_loopback(&address) && !*master->settings.management_token)
     mg_log(MG_LOG_WARN,
            "the management port is open to other machines (management.host %s) and management.token is "

@@ -32,6 +32,17 @@ TEST(an_address_reads_as_a_client_would_use_it)
   check_text("::1", 65535, "[::1]:65535");
 }
 
+TEST(who_may_come_is_told_exactly)
+{
+  static const char *const hosts[][2] = {{"0.0.0.0", "0.0.0.0:80"}, {"::", "[::]:80"}, {"127.0.0.2", "127.0.0.2:80"}};
+  for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
+    char text[MG_LISTEN_TEXT_SIZE];
+    struct sockaddr_storage address = address_of(hosts[i][0], 80);
+    mg_listen_exact_text(&address, text);
+    CHECK_STR(mg_str(text, strlen(text)), hosts[i][1]);
+  }
+}
+
 TEST(a_name_without_an_address_is_an_error)
 {
   struct sockaddr_storage address;
@@ -84,6 +95,7 @@ TEST(a_port_of_its_own_is_shared_with_nobody)
 }
 
 RUN_TESTS({"an address reads as a client would use it", an_address_reads_as_a_client_would_use_it},
+          {"who may come is told exactly", who_may_come_is_told_exactly},
           {"a name without an address is an error", a_name_without_an_address_is_an_error},
           {"siblings share a port that nobody else gets", siblings_share_a_port_that_nobody_else_gets},
           {"a wildcard meets every address of the port", a_wildcard_meets_every_address_of_the_port},

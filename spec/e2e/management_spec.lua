@@ -44,19 +44,25 @@ describe("the management port", function()
   after_each(h.cleanup)
 
   it("is a free one beside a given port, and says so where other machines reach it without a token", function()
-    for server, open in pairs {
-      ["management: { host: 0.0.0.0 }\n"] = true,
-      ["management: { host: 0.0.0.0, token: 0123456789abcdef }\n"] = false,
-      ["management: { host: 127.0.0.2 }\n"] = false,
+    for _, case in ipairs {
+      { "host: 0.0.0.0", "0.0.0.0", true },
+      { "host: '::'", "[::]", true },
+      { "host: 0.0.0.0, token: 0123456789abcdef", "0.0.0.0", false },
+      { "host: 127.0.0.2", "127.0.0.2", false },
+      { "show_bodies: false", "127.0.0.1", false },
     } do
+      local setting, address, open = unpack(case)
       local folder = h.folder()
       h.write(folder .. "/routes.yaml", h.route_to(1))
-      h.write(folder .. "/server.yaml", server)
+      h.write(folder .. "/server.yaml", ("management: { %s }\n"):format(setting))
       local child = h.spawn({ h.executable, "run", "--port", "0", "--workers", "1", "--control", folder .. "/control",
         "--routes", folder .. "/routes.yaml", "--server", folder .. "/server.yaml" })
       h.eventually(function() return child:output():find("listening on", 1, true) end, 10, "the start")
-      assert.truthy(child:output():find("management on 127%.0%.0%.[12]:%d+\n"), child:output())
-      assert.is_nil(child:output():find(":18888", 1, true))
+      local said = child:output():match("management on ([^\n]+)\n")
+      assert.equal(address, said:match("^(.*):%d+$"))
+      assert.is_nil(said:find(":18888", 1, true))
+      local status = h.moongate { "status", "--control", folder .. "/control" }
+      assert.truthy(status.out:find("\nmanagement   " .. said .. "\n", 1, true), status.out)
       assert.equal(open, child:errors():find("management.token is empty", 1, true) ~= nil, child:errors())
     end
   end)
