@@ -190,6 +190,22 @@ describe("what is installed", function()
     assert.equal(0, result.code, result.out)
   end)
 
+  it("has every document that its documents link to", function()
+    local documents = folder .. "/share/doc/moongate/"
+    local function follow(path, seen)
+      if seen[path] then return seen end
+      seen[path] = true
+      local text = process.read_file(documents .. path)
+      assert.truthy(text ~= "", path .. " is not installed")
+      for link in text:gmatch("%]%(([^)#]+)#?[^)]*%)") do
+        if not link:find(":", 1, true) then follow((path:match("^(.*/)") or "") .. link, seen) end
+      end
+      return seen
+    end
+    local seen = follow("README.md", {})
+    assert.truthy(seen["filters/README.md"] and seen["journal/README.md"])
+  end)
+
   it("has files that moongate check takes", function()
     local etc = folder .. "/share/doc/moongate/etc/"
     local result = helper.moongate { "check", "--routes", etc .. "routes.yaml", "--server", etc .. "server.yaml" }
