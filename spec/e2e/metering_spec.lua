@@ -58,6 +58,29 @@ describe("the meters of filters", function()
       server = "scripts: { max_call_time: 200ms }\n" }
   end
 
+  it("are told in the order of routes and filters", function()
+    local routes, origin = { "routes:" }, h.origin()
+    for i = 1, 9 do
+      local id = tostring(i * 7 % 10)
+      routes[#routes + 1] = ("  - id: r%s\n    match: [ { Path: { path: /%s } } ]"):format(id, id)
+      routes[#routes + 1] = "    filters: [ waits, quick, busy ]"
+      routes[#routes + 1] = ("    upstream: { targets: [ { url: 'http://127.0.0.1:%d' } ] }"):format(origin.port)
+    end
+    local gateway = h.gateway { routes = table.concat(routes, "\n") .. "\n", filters = SOURCES }
+    for i = 9, 1, -1 do assert.equal(200, gateway:get("/" .. i).status) end
+    local list, expected = select(2, filters_of(gateway)).filters, {}
+    for i = 1, 9 do
+      for _, filter in ipairs { "busy", "quick", "waits" } do expected[#expected + 1] = ("r%d/%s"):format(i, filter) end
+    end
+    local told, lines = {}, {}
+    for i, filter in ipairs(list) do told[i] = filter.route .. "/" .. filter.filter end
+    assert.same(expected, told)
+    for filter, route in gateway:control("status").out:gmatch("\nfilter +(%S+) of route (%S+):") do
+      lines[#lines + 1] = route .. "/" .. filter
+    end
+    assert.same(expected, lines)
+  end)
+
   it("count calls and time, but not the time that a filter waits", function()
     local gateway = start("[ quick, busy, waits ]")
     local client = gateway:connect()
