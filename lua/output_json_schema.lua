@@ -83,7 +83,7 @@ return {
       enum = { "NO_START_EVENT", "NO_END", "NO_STATUS", "TIMED_OUT", "CAPACITY_EVICTED", "SHUTDOWN" },
       description = "why it is not whole",
     },
-    route_id = text "the route's id",
+    route_id = text "the route's id; <unrouted>: none matched",
     start = described("when its first byte came", TIME),
     ["end"] = described("when it was over", TIME),
     duration = described("seconds from start to end", SECONDS),
