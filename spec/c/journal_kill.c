@@ -37,6 +37,8 @@ static void record(const char *folder, const struct mg_file_ops *ops, bool threa
     fprintf(stderr, "%.*s\n", (int)error.len, error.ptr);
     _exit(3);
   }
+  uint64_t found = mg_shard_stage(shard)->next_lsn - 1; /* with what the life before committed and could not say */
+  if (found > atomic_load(&told->acknowledged)) atomic_store(&told->acknowledged, found);
   while (entries) {
     if (!append_one(shard)) {
       mg_shard_push(shard);

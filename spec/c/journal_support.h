@@ -211,6 +211,9 @@ static inline void check_census(const struct census *census, uint64_t acknowledg
   CHECK_INT(census->gaps, 0);
   CHECK_INT(census->damages, 0);
   if (census->entries) CHECK_INT(census->first, 1);
+  if (census->last < acknowledged || census->last > acknowledged + 1)
+    fprintf(stderr, "the last entry is %llu, acknowledged are %llu\n", (unsigned long long)census->last,
+            (unsigned long long)acknowledged);
   CHECK(census->last >= acknowledged);
   CHECK(census->last <= acknowledged + 1); /* committed, and killed before it could say so */
 }
